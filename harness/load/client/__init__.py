@@ -1,0 +1,1 @@
+"""The measuring HTTP client: receive stamps, SSE decoding, API adapters. Knows no Locust."""

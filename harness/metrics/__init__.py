@@ -1,0 +1,1 @@
+"""What each number means: one catalogue of names, one definition per latency."""

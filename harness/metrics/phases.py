@@ -1,0 +1,28 @@
+"""The one list of phases into which a request's wall time is split.
+
+The server stamps them, records carry them, attribution ranks them, reports and boards name them.
+`CLIENT` and `NETWORK` are what the client saw beyond the server's own account.
+"""
+
+from typing import Final
+
+SERVER_PHASES: Final[dict[str, str]] = {
+    "queue": "waiting for a slot: all sequences of the running batch are taken",
+    "kv_wait": "a slot is free, KV memory is not (admission or growth after an eviction)",
+    "stall": "resident in the batch, not scheduled in a step",
+    "tokenize": "text to token ids",
+    "embed": "token embedding and rotary tables",
+    "mask": "attention mask and index building",
+    "attention": "attention projections and scores of the steps the request took part in",
+    "ffn": "feed-forward layers and norms",
+    "kv": "KV allocation, growth copy and writes",
+    "penalty": "sampling penalties applied to logits",
+    "sample": "output head, temperature, filters and the draw",
+    "detokenize": "token ids to text",
+    "store": "journal write",
+    "stream": "handing events from engine to socket",
+    "gc": "garbage-collection pauses",
+}
+
+NETWORK: Final = "network"
+COMPONENTS: Final[tuple[str, ...]] = (*SERVER_PHASES, NETWORK)

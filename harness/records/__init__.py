@@ -1,0 +1,1 @@
+"""Raw samples and their environment, append-only, readable after a crash."""

@@ -1,0 +1,1 @@
+"""Findings to people and machines: report.json, report.html and their pictures."""

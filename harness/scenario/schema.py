@@ -1,0 +1,191 @@
+"""What a scenario may say: one frozen, strict model per concept, defaults here and nowhere else.
+
+Reading files is `read.py`; this module knows no file. Unknown keys are errors: a misspelt key that
+is dropped in silence would make an old file appear to work without the setting it asks for.
+"""
+
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+Share = Annotated[float, Field(ge=0.0, le=1.0)]
+Positive = Annotated[float, Field(gt=0.0)]
+Tokens = Annotated[int, Field(ge=1, le=1_000_000)]
+Api = Literal["openai-chat", "openai-completions"]
+LatencyMetric = Literal["ttft_s", "ttfo_s", "itl_s", "tpot_s", "e2e_s"]
+
+
+class Strict(BaseModel):
+    """Base of every concept: frozen, no unknown key, no coercion from text."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class BundledServer(Strict):
+    """Options of the reference server that is started when no URL is given."""
+
+    kv_tokens: Annotated[int, Field(ge=64, le=10_000_000)] = 2560
+    max_num_seqs: Annotated[int, Field(ge=1, le=4096)] = 8
+    max_num_batched_tokens: Annotated[int, Field(ge=16, le=1_000_000)] = 512
+    max_model_len: Annotated[int, Field(ge=16, le=1_000_000)] = 2048
+    threads: Annotated[int, Field(ge=1, le=1024)] | None = None
+
+
+class Target(Strict):
+    """Who is measured."""
+
+    url: str | None = Field(default=None, pattern=r"^https?://[^\s/]+(/.*)?$")
+    api: Api = "openai-chat"
+    model: Annotated[str, Field(min_length=1, max_length=200)] = "tiny"
+    api_key_env: str | None = Field(default=None, pattern=r"^[A-Z_][A-Z0-9_]*$")
+    server: BundledServer = BundledServer()
+
+
+class Load(Strict):
+    """How much is sent, and when.
+
+    Closed loop: `concurrency` requests in flight. Open loop: `rate_rps` by an absolute schedule.
+    """
+
+    mode: Literal["closed", "open"] = "closed"
+    concurrency: Annotated[int, Field(ge=1, le=10_000)] = 8
+    rate_rps: Positive | None = None
+    arrivals: Literal["constant", "poisson"] = "poisson"
+    users: Annotated[int, Field(ge=1, le=10_000)] = 64
+    requests_per_cell: Annotated[int, Field(ge=1, le=10_000_000)] = 512
+    segments_per_cell: Annotated[int, Field(ge=1, le=1000)] = 4
+    warmup_requests: Annotated[int, Field(ge=0, le=100_000)] = 8
+    think_time_s: Annotated[float, Field(ge=0.0, le=3600.0)] = 0.0
+    connect_timeout_s: Positive = 10.0
+    idle_timeout_s: Positive = 60.0
+    total_timeout_s: Positive = 300.0
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.mode == "open" and self.rate_rps is None:
+            raise ValueError("rate_rps is needed with mode = 'open'")
+        if self.mode == "closed" and self.rate_rps is not None:
+            raise ValueError("rate_rps belongs to mode = 'open'; a closed loop has concurrency")
+        if self.segments_per_cell > self.requests_per_cell:
+            raise ValueError("segments_per_cell exceeds requests_per_cell")
+        return self
+
+
+class Output(Strict):
+    """How long the answers are: uniform on tokens - spread .. tokens + spread."""
+
+    tokens: Tokens = 8
+    spread: Annotated[int, Field(ge=0, le=1_000_000)] = 0
+    ignore_eos: bool = True
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.spread >= self.tokens:
+            raise ValueError(f"spread must stay below tokens ({self.tokens})")
+        return self
+
+
+class Sampling(Strict):
+    """Sampling values sent with every request; an axis of the same name overrides one."""
+
+    temperature: Annotated[float, Field(ge=0.0, le=2.0)] = 0.0
+    top_p: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
+    top_k: Annotated[int, Field(ge=0, le=1_000_000)] = 0
+    min_p: Share = 0.0
+    frequency_penalty: Annotated[float, Field(ge=-2.0, le=2.0)] = 0.0
+    presence_penalty: Annotated[float, Field(ge=-2.0, le=2.0)] = 0.0
+    repetition_penalty: Annotated[float, Field(gt=0.0, le=2.0)] = 1.0
+
+
+class Cot(Strict):
+    """Chain-of-thought loop of the bundled server: depth steps of step_tokens each."""
+
+    depth: Annotated[int, Field(ge=0, le=16)] = 0
+    step_tokens: Annotated[int, Field(ge=1, le=256)] = 16
+
+
+def _axis(item: Any) -> Any:
+    return Annotated[list[item], Field(min_length=1, max_length=64)] | None
+
+
+class Axes(Strict):
+    """The grid: every combination of the listed values is a cell."""
+
+    prompt_tokens: _axis(Tokens) = None
+    cot_depth: _axis(Annotated[int, Field(ge=0, le=16)]) = None
+    frequency_penalty: _axis(Annotated[float, Field(ge=-2.0, le=2.0)]) = None
+    presence_penalty: _axis(Annotated[float, Field(ge=-2.0, le=2.0)]) = None
+    repetition_penalty: _axis(Annotated[float, Field(gt=0.0, le=2.0)]) = None
+    temperature: _axis(Annotated[float, Field(ge=0.0, le=2.0)]) = None
+    concurrency: _axis(Annotated[int, Field(ge=1, le=10_000)]) = None
+    rate_rps: _axis(Positive) = None
+    accelerated: _axis(bool) = None
+
+    LOAD_AXES: ClassVar[frozenset[str]] = frozenset({"concurrency", "rate_rps"})
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        for name, values in self.given().items():
+            if len(set(values)) != len(values):
+                raise ValueError(f"{name} lists a value twice: {values}")
+        if not self.given():
+            raise ValueError("the grid is empty: give at least one axis, such as prompt_tokens")
+        return self
+
+    def given(self) -> dict[str, list[Any]]:
+        """Axes that the scenario lists, in the order of this class."""
+        values = {name: getattr(self, name) for name in type(self).model_fields}
+        return {name: value for name, value in values.items() if value is not None}
+
+
+class Analysis(Strict):
+    """What is asked of the records."""
+
+    metric: LatencyMetric = "ttft_s"
+    q: Annotated[float, Field(ge=0.5, lt=1.0)] = 0.99
+    confidence: Annotated[float, Field(ge=0.5, lt=1.0)] = 0.95
+    axis: str = "prompt_tokens"
+    min_jump: Positive = 0.10
+    min_kink: Positive = 0.20
+
+
+class Limits(Strict):
+    """When a run fails."""
+
+    failed_share: Share = 0.01
+    slo_ttft_s: Positive | None = None
+    slo_e2e_s: Positive | None = None
+
+
+class Scenario(Strict):
+    """One load test, complete."""
+
+    schema_version: Literal[1] = Field(alias="schema")
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$")
+    title: Annotated[str, Field(min_length=1, max_length=200)]
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    prompt_tokens: Tokens = 128
+    target: Target = Target()
+    load: Load = Load()
+    output: Output = Output()
+    sampling: Sampling = Sampling()
+    cot: Cot = Cot()
+    axes: Axes
+    analysis: Analysis = Analysis()
+    limits: Limits = Limits()
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        axes = self.axes.given()
+        if "rate_rps" in axes and self.load.mode != "open":
+            raise ValueError("axes.rate_rps needs load.mode = 'open'")
+        if "concurrency" in axes and self.load.mode != "closed":
+            raise ValueError("axes.concurrency needs load.mode = 'closed'")
+        if self.analysis.axis not in axes:
+            listed = ", ".join(axes)
+            raise ValueError(f"analysis.axis is {self.analysis.axis!r}; the grid has: {listed}")
+        return self
+
+    def resolved(self) -> dict[str, Any]:
+        """Every value in force, as plain JSON types: what a run stores."""
+        return self.model_dump(mode="json", by_alias=True)

@@ -1,0 +1,1 @@
+"""The reference inference server: small, readable, every millisecond accounted for."""

@@ -1,0 +1,1 @@
+"""Arrays in, results out: intervals, effective sample size, breakpoints, attribution."""
