@@ -36,8 +36,8 @@ class Problem:
 
     Attributes:
         where: key path inside the file, such as `load.concurrency`.
-        got: what stood there.
-        allowed: what may stand there.
+        got: what stood there; empty where the values are fine alone but not together.
+        allowed: what may stand there, or what contradicts.
         hint: what to try, or empty.
     """
 
@@ -48,7 +48,8 @@ class Problem:
 
     def __str__(self) -> str:
         """`where: got X, allowed Y, try Z`."""
-        text = f"{self.where}: got {self.got}, allowed {self.allowed}"
+        came = f"got {self.got}, allowed " if self.got else ""
+        text = f"{self.where}: {came}{self.allowed}"
         return f"{text}, try {self.hint}" if self.hint else text
 
 

@@ -4,7 +4,7 @@ Reading files is `read.py`; this module knows no file. Unknown keys are errors: 
 is dropped in silence would make an old file appear to work without the setting it asks for.
 """
 
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -104,24 +104,26 @@ class Cot(Strict):
     step_tokens: Annotated[int, Field(ge=1, le=256)] = 16
 
 
-def _axis(item: Any) -> Any:
-    return Annotated[list[item], Field(min_length=1, max_length=64)] | None
+AxisLength = Field(min_length=1, max_length=64)
+Depth = Annotated[int, Field(ge=0, le=16)]
+Concurrency = Annotated[int, Field(ge=1, le=10_000)]
+Temperature = Annotated[float, Field(ge=0.0, le=2.0)]
+AdditivePenalty = Annotated[float, Field(ge=-2.0, le=2.0)]
+RepetitionPenalty = Annotated[float, Field(gt=0.0, le=2.0)]
 
 
 class Axes(Strict):
     """The grid: every combination of the listed values is a cell."""
 
-    prompt_tokens: _axis(Tokens) = None
-    cot_depth: _axis(Annotated[int, Field(ge=0, le=16)]) = None
-    frequency_penalty: _axis(Annotated[float, Field(ge=-2.0, le=2.0)]) = None
-    presence_penalty: _axis(Annotated[float, Field(ge=-2.0, le=2.0)]) = None
-    repetition_penalty: _axis(Annotated[float, Field(gt=0.0, le=2.0)]) = None
-    temperature: _axis(Annotated[float, Field(ge=0.0, le=2.0)]) = None
-    concurrency: _axis(Annotated[int, Field(ge=1, le=10_000)]) = None
-    rate_rps: _axis(Positive) = None
-    accelerated: _axis(bool) = None
-
-    LOAD_AXES: ClassVar[frozenset[str]] = frozenset({"concurrency", "rate_rps"})
+    prompt_tokens: Annotated[list[Tokens], AxisLength] | None = None
+    cot_depth: Annotated[list[Depth], AxisLength] | None = None
+    frequency_penalty: Annotated[list[AdditivePenalty], AxisLength] | None = None
+    presence_penalty: Annotated[list[AdditivePenalty], AxisLength] | None = None
+    repetition_penalty: Annotated[list[RepetitionPenalty], AxisLength] | None = None
+    temperature: Annotated[list[Temperature], AxisLength] | None = None
+    concurrency: Annotated[list[Concurrency], AxisLength] | None = None
+    rate_rps: Annotated[list[Positive], AxisLength] | None = None
+    accelerated: Annotated[list[bool], AxisLength] | None = None
 
     @model_validator(mode="after")
     def _check(self) -> Self:

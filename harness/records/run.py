@@ -1,0 +1,109 @@
+"""The run folder: what a run leaves behind, each file written whole or not at all.
+
+scenario.json     every value in force            plan.json     every intended send
+environment.json  machine, versions, clocks       run.json      id, target, status
+shards/           append-only Arrow streams       requests.parquet   the same rows, compacted
+progress.json, client.json   the load process about itself
+report.json, report.html, summary.md
+"""
+
+import json
+import os
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from harness.base.errors import RecordError, SetupError
+
+
+def new_run_id(scenario: str, started: datetime) -> str:
+    """Sortable id: date, time, scenario."""
+    return f"{started:%Y%m%d-%H%M%S}-{scenario}"
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """One run's folder.
+
+    Attributes:
+        path: the folder itself.
+    """
+
+    path: Path
+
+    @classmethod
+    def create(cls, runs_dir: Path, run_id: str) -> "RunFolder":
+        """A new folder below `runs_dir`; a taken name gets a counter.
+
+        Raises:
+            SetupError: the folder cannot be made.
+        """
+        for counter in range(1000):
+            path = runs_dir / (run_id if counter == 0 else f"{run_id}-{counter}")
+            try:
+                path.mkdir(parents=True)
+                (path / "shards").mkdir()
+            except FileExistsError:
+                continue
+            except OSError as error:
+                raise SetupError(
+                    f"cannot create the run folder {path}: {error.strerror}; "
+                    "choose another with --runs-dir"
+                ) from error
+            return cls(path)
+        raise SetupError(f"{runs_dir / run_id}: a thousand runs of this name within one second")
+
+    @classmethod
+    def open(cls, path: Path) -> "RunFolder":
+        """An existing run.
+
+        Raises:
+            RecordError: no run is there.
+        """
+        if not (path / "run.json").is_file():
+            raise RecordError(
+                f"{path}: no run here (run.json is missing); runs are folders such as "
+                "reports/runs/20260101-120000-quickstart"
+            )
+        return cls(path)
+
+    @property
+    def id(self) -> str:
+        """The folder's name."""
+        return self.path.name
+
+    @property
+    def shards(self) -> Path:
+        """Where writers put their Arrow streams."""
+        return self.path / "shards"
+
+    def write_json(self, name: str, value: Any) -> None:
+        """Write a JSON file so that a reader sees the old one or the new one, nothing between."""
+        text = json.dumps(value, indent=1, allow_nan=False, ensure_ascii=False)
+        self.write_text(name, text + "\n")
+
+    def write_text(self, name: str, text: str) -> None:
+        """Write a text file whole or not at all."""
+        target = self.path / name
+        part = self.path / f".{name}.part"
+        part.write_text(text, encoding="utf-8")
+        os.replace(part, target)  # noqa: PTH105  Path.replace follows no umask either; same call
+
+    def read_json(self, name: str) -> Any:
+        """The value of a JSON file.
+
+        Raises:
+            RecordError: missing or damaged, with its path.
+        """
+        path = self.path / name
+        try:
+            return json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError as error:
+            raise RecordError(f"{path}: missing; the run was not started properly") from error
+        except (OSError, ValueError) as error:
+            raise RecordError(f"{path}: unreadable JSON: {error}") from error
+
+    def has(self, name: str) -> bool:
+        """Whether the file exists."""
+        return (self.path / name).is_file()
