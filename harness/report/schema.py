@@ -1,181 +1,60 @@
 """`report.json`, schema 1: the stable contract other programs read.
 
-Undefined is null with a caveat that says why, never NaN. `docs/metrics.md` explains each field and
-`docs/report.schema.json` is generated from these models.
+Its parts are the findings themselves (`harness.findings.finding`). Undefined is null with a caveat
+that says why, never NaN. `docs/metrics.md` explains each field and `docs/report.schema.json` is
+generated from these models.
 """
 
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
-Number = float | None
-Quantile = Literal["p50", "p90", "p99"]
-MetricName = Literal["ttft_s", "ttfo_s", "itl_s", "tpot_s", "e2e_s", "service_ttft_s", "service_e2e_s"]
-CellState = Literal[
-    "fixed", "converged", "wide", "nonstationary", "saturated", "invalid-client", "partial", "failed"
+from harness.findings.finding import (
+    Analysis,
+    BreakKind,
+    Breakpoint,
+    Cell,
+    CellState,
+    ComparedMetric,
+    Comparison,
+    Estimate,
+    Factor,
+    MetricName,
+    Number,
+    Part,
+    Quantile,
+    RankedComponent,
+    Reproduce,
+    Run,
+    TokenCounts,
+    Validity,
+    Verdict,
+    VerdictStatus,
+)
+
+__all__ = [
+    "Analysis",
+    "BreakKind",
+    "Breakpoint",
+    "Cell",
+    "CellState",
+    "ComparedMetric",
+    "Comparison",
+    "Estimate",
+    "Factor",
+    "MetricName",
+    "Number",
+    "Part",
+    "Quantile",
+    "RankedComponent",
+    "Report",
+    "Reproduce",
+    "Run",
+    "TokenCounts",
+    "Validity",
+    "Verdict",
+    "VerdictStatus",
 ]
-BreakKind = Literal["jump", "kink", "both", "staircase", "surface", "gradual", "none"]
-VerdictStatus = Literal[
-    "pass",
-    "requests_failed",
-    "slo_missed",
-    "regression",
-    "undecided",
-    "invalid",
-    "improvement",
-    "suspect",
-]
-Factor = float | int | bool | str
-
-
-class Part(BaseModel):
-    """Base of the contract: frozen, closed, no NaN."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-
-class Run(Part):
-    """Which run this is."""
-
-    id: str
-    scenario: str
-    title: str
-    target: str
-    started: str
-    status: Literal["complete", "partial", "void"]
-    duration_s: Number
-    n_requests: int
-
-
-class Verdict(Part):
-    """The answer in words, with the status that decides the exit code."""
-
-    status: VerdictStatus
-    text: str
-
-
-class Validity(Part):
-    """Whether the numbers may be believed: the harness's account of itself."""
-
-    stamps: Literal["kernel", "user", "tap"]
-    rx_lag_p99_s: Number
-    dispatch_lag_p99_s: Number
-    late_read_share: Number
-    coalesced_share: Number
-    offered_rps: Number
-    sent_rps: Number
-    client_cpu_share: Number
-    clock_steps: int
-    prompt_length_exact_share: Number
-    output_length_exact_share: Number
-    caveats: list[str]
-
-
-class Estimate(Part):
-    """A quantile with its interval; an open bound is null."""
-
-    value: Number
-    low: Number
-    high: Number
-
-
-class TokenCounts(Part):
-    """Mean lengths and who counted them."""
-
-    prompt_mean: Number
-    output_mean: Number
-    count_source: str | None
-
-
-class Cell(Part):
-    """One combination of factors."""
-
-    id: str
-    factors: dict[str, Factor]
-    state: CellState
-    n: int
-    n_effective: Number
-    outcomes: dict[str, int]
-    metrics: dict[MetricName, dict[Quantile, Estimate]]
-    phases_mean_s: dict[str, float]
-    phases_tail_s: dict[str, float]
-    sent_rps: Number
-    completed_rps: Number
-    tokens: TokenCounts
-    features: list[str]
-    caveats: list[str]
-
-
-class RankedComponent(Part):
-    """A component's share of a break or of the slowest requests."""
-
-    component: str
-    share: Number
-    low: Number
-    high: Number
-
-
-class Breakpoint(Part):
-    """Where a quantile changes regime along an axis, or that it does not."""
-
-    metric: MetricName
-    q: float
-    axis: str
-    axes: list[str] | None = None
-    at: dict[str, Factor]
-    kind: BreakKind
-    location: Number
-    low: Number
-    high: Number
-    surface: None = None
-    effect: Number
-    effect_low: Number
-    effect_high: Number
-    width_octaves: Number
-    component: str | None
-    share: Number
-    share_low: Number
-    share_high: Number
-    ranked: list[RankedComponent]
-    detectable_effect: Number
-    caveats: list[str]
-
-
-class ComparedMetric(Part):
-    """Candidate over reference in one cell; below 1 is faster."""
-
-    metric: MetricName
-    q: float
-    cell: str
-    ratio: Number
-    low: Number
-    high: Number
-    verdict: Literal["faster", "slower", "same", "undecided"]
-
-
-class Comparison(Part):
-    """The accelerated path beside the baseline, cell by cell."""
-
-    reference: str
-    candidate: str
-    metrics: list[ComparedMetric]
-
-
-class Reproduce(Part):
-    """How to get this report again."""
-
-    command: str
-    seed: int
-    environment: dict[str, str]
-
-
-class Analysis(Part):
-    """What was asked of the records."""
-
-    metric: MetricName
-    q: Annotated[float, Field(ge=0, le=1)]
-    confidence: float
-    axis: str
 
 
 class Report(Part):
@@ -192,4 +71,6 @@ class Report(Part):
     reproduce: Reproduce
     caveats: list[str]
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, populate_by_name=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, populate_by_name=True
+    )
