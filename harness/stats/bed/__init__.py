@@ -1,0 +1,1 @@
+"""Planted truths: simulations that measure what the estimators of `harness.stats` achieve."""
