@@ -1,7 +1,7 @@
 """The one list of phases into which a request's wall time is split.
 
 The server stamps them, records carry them, attribution ranks them, reports and boards name them.
-`CLIENT` and `NETWORK` are what the client saw beyond the server's own account.
+`BEYOND_SERVER` is what the client saw beyond the server's own account.
 """
 
 from typing import Final
@@ -24,5 +24,10 @@ SERVER_PHASES: Final[dict[str, str]] = {
     "gc": "garbage-collection pauses",
 }
 
-NETWORK: Final = "network"
-COMPONENTS: Final[tuple[str, ...]] = (*SERVER_PHASES, NETWORK)
+BEYOND_SERVER: Final[dict[str, str]] = {
+    "other": "server time that no phase names",
+    "network": "transport, HTTP parsing and hand-over, as the client saw it",
+    "client": "the load generator's own delay before the send",
+}
+
+COMPONENTS: Final[dict[str, str]] = {**SERVER_PHASES, **BEYOND_SERVER}

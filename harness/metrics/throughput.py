@@ -1,0 +1,39 @@
+"""Rates over a cell's segments: completed and sent requests per second of segment time."""
+
+import numpy as np
+import pandas as pd
+
+NS = 1e9
+
+
+def segment_seconds(rows: pd.DataFrame) -> float | None:
+    """Summed duration of the segments: first send to last end in each; None without an end."""
+    ended = rows.dropna(subset=["sent_ns", "done_ns"])
+    if ended.empty:
+        return None
+    spans = ended.groupby("segment").agg(start=("sent_ns", "min"), end=("done_ns", "max"))
+    return float((spans["end"] - spans["start"]).sum() / NS)
+
+
+def rate_rps(n: int, seconds: float | None) -> float | None:
+    """n per second; None where no time passed."""
+    return n / seconds if seconds else None
+
+
+def offered_rps(rows: pd.DataFrame) -> float | None:
+    """Rate the plan asked for, from the spread of intended sends inside segments."""
+    spans = rows.groupby("segment")["intended_ns"].agg(["min", "max", "count"])
+    seconds = float((spans["max"] - spans["min"]).sum() / NS)
+    n_gaps = int(np.maximum(spans["count"] - 1, 0).sum())
+    return rate_rps(n_gaps, seconds)
+
+
+def sent_rps(rows: pd.DataFrame) -> float | None:
+    """Rate that was really sent, from the spread of sends inside segments."""
+    sent = rows.dropna(subset=["sent_ns"])
+    if sent.empty:
+        return None
+    spans = sent.groupby("segment")["sent_ns"].agg(["min", "max", "count"])
+    seconds = float((spans["max"] - spans["min"]).sum() / NS)
+    n_gaps = int(np.maximum(spans["count"] - 1, 0).sum())
+    return rate_rps(n_gaps, seconds)
