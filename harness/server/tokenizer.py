@@ -38,7 +38,12 @@ class TokenDecoder(Protocol):
 
 
 class TextTokenizer:
-    """A byte-level BPE tokenizer with the five special tokens of the chat template."""
+    """A byte-level BPE tokenizer with the five special tokens of the chat template.
+
+    Attributes:
+        stop_ids: Tokens that end an answer: the end of the text, and the end of a turn.
+        special_ids: All special tokens; they have no text.
+    """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         # The library would otherwise turn "<|eos|>" inside user text into the special token.
@@ -50,6 +55,7 @@ class TextTokenizer:
         self.user_id, self.assistant_id = self._special[USER], self._special[ASSISTANT]
         self.end_id = self._special[END]
         self.special_ids = frozenset(self._special.values())
+        self.stop_ids = frozenset({self.eos_id, self.end_id})
         self._bytes = [self._bytes_of(token_id) for token_id in range(self.vocab_size)]
 
     @classmethod
@@ -81,9 +87,9 @@ class TextTokenizer:
     def encode(self, text: str) -> list[int]:
         """Encode plain text; never yields a special token, whatever the text says.
 
-        A lone surrogate (valid in JSON, not in UTF-8) becomes U+FFFD.
+        A lone surrogate (possible in JSON, not in UTF-8) becomes U+FFFD.
         """
-        clean = text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+        clean = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
         ids: list[int] = self._tokenizer.encode(clean, add_special_tokens=False).ids
         return ids
 

@@ -9,6 +9,7 @@ machine. A checkpoint is replaced atomically, and `--resume` continues from it e
 from __future__ import annotations
 
 import argparse
+import copy
 import json
 import logging
 import math
@@ -227,11 +228,13 @@ def _nats(model: Llama, piece: Tensor) -> float:
     inputs, targets = piece[:-1], piece[1:]
     full = len(inputs) // LENGTH * LENGTH
     total = 0.0
-    for part in (slice(0, full), slice(full, None)):
-        rows = inputs[part].reshape(-1, LENGTH) if part.start == 0 else inputs[part].reshape(1, -1)
-        if rows.numel():
+    for rows, wanted in (
+        (inputs[:full].reshape(-1, LENGTH), targets[:full]),
+        (inputs[full:].reshape(1, -1), targets[full:]),
+    ):
+        if len(wanted):
             logits = model(rows).flatten(0, 1)
-            total += functional.cross_entropy(logits, targets[part], reduction="sum").item()
+            total += functional.cross_entropy(logits, wanted, reduction="sum").item()
     return total
 
 
@@ -355,9 +358,13 @@ class Trainer:
         self._write_report(held_out)
 
     def evaluate(self) -> dict[str, float]:
-        """Held-out bits per byte of each source, and of all of them weighted by their bytes."""
+        """Held-out bits per byte of each source, and of all of them weighted by their bytes.
+
+        Measured with the weights as they are stored: rounded to bfloat16.
+        """
+        stored = copy.deepcopy(self.model).to(torch.bfloat16).to(torch.float32)
         rows = {
-            name: (bits_per_byte(self.model, self.tokenizer, stream.ids), self._bytes(stream.ids))
+            name: (bits_per_byte(stored, self.tokenizer, stream.ids), self._bytes(stream.ids))
             for name, stream in self.held_out.items()
         }
         total = sum(n_bytes for _, n_bytes in rows.values())
