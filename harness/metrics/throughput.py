@@ -16,7 +16,7 @@ def segment_seconds(rows: pd.DataFrame) -> float | None:
 
 
 def rate_rps(n: int, seconds: float | None) -> float | None:
-    """n per second; None where no time passed."""
+    """Requests per second; None where no time passed."""
     return n / seconds if seconds else None
 
 

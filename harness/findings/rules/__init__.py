@@ -1,1 +1,26 @@
 """One rule a file: each looks at a finished run and says what must be doubted."""
+
+from harness.findings.rules import (
+    clock_step,
+    coalesced_stream,
+    dispatch_lag,
+    failed_requests,
+    lengths,
+    missing_requests,
+    path_mismatch,
+    stamp_source,
+)
+from harness.findings.rules.rule import Doubt, Rule
+
+RULES: tuple[Rule, ...] = (
+    failed_requests.check,
+    missing_requests.check,
+    path_mismatch.check,
+    dispatch_lag.check,
+    clock_step.check,
+    stamp_source.check,
+    coalesced_stream.check,
+    lengths.check,
+)
+
+__all__ = ["RULES", "Doubt", "Rule"]

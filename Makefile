@@ -1,0 +1,37 @@
+# Every target sets up what it needs. `make help` lists them.
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: help setup demo test check fmt clean
+
+help:  ## what can be done
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
+
+setup: $(STAMP)  ## virtual environment and install
+
+$(STAMP): pyproject.toml constraints.txt tools/setup.sh
+	@bash tools/setup.sh "$(PYTHON)" "$(VENV)"
+	@touch $(STAMP)
+
+demo: setup  ## the main job: find where P99 breaks on the bundled server (about 4 minutes)
+	@$(BIN)/tailbreak run scenarios/quickstart.toml
+
+test: setup  ## every test, with what they need installed
+	@bash tools/test_needs.sh
+	@$(BIN)/python -m pytest --cov --cov-report=term:skip-covered
+
+check: setup  ## format, lint, types, import contracts: what CI runs after the tests
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+fmt: setup  ## format and fix what can be fixed
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+clean:  ## remove the virtual environment and caches, never runs
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,163 @@
+"""What is known about each grid cell: quantiles with intervals, outcomes, phases, state."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from harness.base.rng import generator
+from harness.findings.evidence import Evidence, by_segment
+from harness.findings.finding import (
+    Cell,
+    CellState,
+    Estimate,
+    MetricName,
+    Number,
+    Quantile,
+    TokenCounts,
+)
+from harness.findings.rules import Doubt
+from harness.metrics.components import COMPONENT_NAMES, component_matrix
+from harness.metrics.latency import LATENCIES
+from harness.metrics.throughput import rate_rps, segment_seconds, sent_rps
+from harness.plan.plan import Cell as PlannedCell
+from harness.stats.attribution import rank_components
+from harness.stats.ess import indicator_ess
+from harness.stats.quantile_ci import quantile_interval
+
+QUANTILES: tuple[tuple[Quantile, float], ...] = (("p50", 0.5), ("p90", 0.9), ("p99", 0.99))
+METRICS: tuple[MetricName, ...] = (
+    "ttft_s",
+    "ttfo_s",
+    "itl_s",
+    "tpot_s",
+    "e2e_s",
+    "service_ttft_s",
+    "service_e2e_s",
+)
+STATE_OF_EFFECT: dict[str, CellState] = {
+    "invalid-client": "invalid-client",
+    "failed": "failed",
+    "partial": "partial",
+}
+WORST_FIRST: tuple[CellState, ...] = ("invalid-client", "failed", "partial")
+
+
+def number(value: float | None) -> Number:
+    """Finite numbers stay, everything undefined is null."""
+    return None if value is None or not math.isfinite(value) else float(value)
+
+
+def summarise_cells(evidence: Evidence, doubts: Sequence[Doubt]) -> list[Cell]:
+    """Every cell of the plan, in its order, empty ones included."""
+    return [
+        _summarise(cell, evidence, [doubt for doubt in doubts if doubt.cell == cell.id])
+        for cell in evidence.plan.cells
+    ]
+
+
+def _summarise(planned: PlannedCell, evidence: Evidence, doubts: Sequence[Doubt]) -> Cell:
+    rows = evidence.cell_rows(planned)
+    measured = evidence.cell_measured(planned)
+    analysis = evidence.scenario.analysis
+    caveats = [doubt.text for doubt in doubts]
+    metrics: dict[MetricName, dict[Quantile, Estimate]] = {}
+    for metric in METRICS:
+        segments = metric_segments(rows, metric)
+        if not segments:
+            continue
+        metrics[metric] = {
+            name: _estimate(segments, q, analysis.confidence) for name, q in QUANTILES
+        }
+    main = metric_segments(rows, analysis.metric)
+    n_effective = indicator_ess(main, analysis.q).n_effective if main else None
+    if main:
+        caveats += _open_caveats(main, analysis.q, analysis.confidence)
+    elif len(rows):
+        caveats.append(f"{analysis.metric} is undefined for every request of this cell")
+    phases_mean, phases_tail = _phases(rows, evidence, planned)
+    seconds = segment_seconds(measured)
+    return Cell(
+        id=planned.id,
+        factors=dict(planned.factors),
+        state=_state(doubts, is_empty=rows.empty),
+        n=len(rows),
+        n_effective=number(n_effective),
+        outcomes={str(name): int(n) for name, n in measured["outcome"].value_counts().items()},
+        metrics=metrics,
+        phases_mean_s=phases_mean,
+        phases_tail_s=phases_tail,
+        sent_rps=number(sent_rps(measured)) if len(measured) else None,
+        completed_rps=number(rate_rps(len(rows), seconds)),
+        tokens=_tokens(rows),
+        features=sorted({feature for features in rows["features"] for feature in features}),
+        caveats=list(dict.fromkeys(caveats)),
+    )
+
+
+def metric_segments(rows: pd.DataFrame, metric: str) -> list[np.ndarray]:
+    """Values of a metric, one array per segment in order of time.
+
+    ITL has many values per request, so its segments are built from each segment's rows.
+    """
+    if metric != "itl_s":
+        return by_segment(rows, LATENCIES[metric](rows))
+    parts = [LATENCIES["itl_s"](part) for _, part in rows.groupby("segment", sort=False)]
+    return [part[np.isfinite(part)] for part in parts if np.isfinite(part).any()]
+
+
+def _estimate(segments: Sequence[np.ndarray], q: float, confidence: float) -> Estimate:
+    size = indicator_ess(segments, q)
+    interval = quantile_interval(np.concatenate(segments), q, confidence, size.n_effective)
+    return Estimate(
+        value=number(interval.value), low=number(interval.low), high=number(interval.high)
+    )
+
+
+def _open_caveats(segments: Sequence[np.ndarray], q: float, confidence: float) -> list[str]:
+    size = indicator_ess(segments, q)
+    interval = quantile_interval(np.concatenate(segments), q, confidence, size.n_effective)
+    return [caveat.text for caveat in interval.caveats]
+
+
+def _phases(
+    rows: pd.DataFrame, evidence: Evidence, planned: PlannedCell
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Mean seconds per component: over all requests, and over the slowest."""
+    metric = evidence.scenario.analysis.metric
+    matrix = component_matrix(rows, metric) if len(rows) else None
+    if matrix is None:
+        return {}, {}
+    known = np.isfinite(matrix).all(axis=1)
+    if known.sum() < 2:
+        return {}, {}
+    matrix = matrix[known]
+    rng = generator(evidence.plan.seed, "phases", planned.id)
+    ranking = rank_components(matrix, matrix.sum(axis=1), evidence.scenario.analysis.q, rng=rng)
+    mean = dict(zip(COMPONENT_NAMES, matrix.mean(axis=0).tolist(), strict=True))
+    tail = dict(zip(COMPONENT_NAMES, ranking.tail_mean.tolist(), strict=True))
+    return _seen(mean), _seen(tail)
+
+
+def _seen(seconds: dict[str, float]) -> dict[str, float]:
+    return {name: value for name, value in seconds.items() if abs(value) >= 1e-9}
+
+
+def _state(doubts: Sequence[Doubt], *, is_empty: bool) -> CellState:
+    reached = {STATE_OF_EFFECT[doubt.effect] for doubt in doubts if doubt.effect != "caveat"}
+    for state in WORST_FIRST:
+        if state in reached:
+            return state
+    return "failed" if is_empty else "fixed"
+
+
+def _tokens(rows: pd.DataFrame) -> TokenCounts:
+    prompt = rows["n_prompt_tokens"].to_numpy(dtype=float, na_value=np.nan)
+    output = rows["n_output_tokens"].to_numpy(dtype=float, na_value=np.nan)
+    sources = rows["count_source"].dropna().unique().tolist()
+    return TokenCounts(
+        prompt_mean=number(np.nanmean(prompt)) if np.isfinite(prompt).any() else None,
+        output_mean=number(np.nanmean(output)) if np.isfinite(output).any() else None,
+        count_source="+".join(sorted(map(str, sources))) or None,
+    )

@@ -1,0 +1,96 @@
+"""Everything a finished run says, side by side: what rules and findings look at.
+
+Pure: files were read by the caller. Analysed rows are whole answers that were not warm-up.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from harness.plan.plan import Cell, Plan
+from harness.records.request import Outcome
+from harness.scenario.schema import Scenario
+
+OK_OUTCOMES = frozenset(outcome.value for outcome in Outcome if outcome.is_ok)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """A run, as read from its folder.
+
+    Attributes:
+        scenario: what was wanted.
+        plan: what was intended.
+        rows: one row per request that left a record (`records.frame`).
+        torn: shards that lost their last batch.
+        client: the load process about itself (`client.json`), empty if it died before writing it.
+        run: id, target, start, status (`run.json`).
+        environment: machine and versions.
+    """
+
+    scenario: Scenario
+    plan: Plan
+    rows: pd.DataFrame
+    torn: tuple[str, ...]
+    client: dict[str, Any]
+    run: dict[str, Any]
+    environment: dict[str, str]
+
+    @cached_property
+    def measured(self) -> pd.DataFrame:
+        """Rows that count: warm-up cut."""
+        return self.rows[~self.rows["is_warmup"].astype(bool)]
+
+    @cached_property
+    def analysed(self) -> pd.DataFrame:
+        """Measured rows with a whole answer, beside the lengths asked of each.
+
+        Adds the columns `prompt_asked` and `output_asked`, in tokens.
+        """
+        rows = self.measured[self.measured["outcome"].isin(OK_OUTCOMES)]
+        cells = {cell.id: cell for cell in self.plan.cells}
+        max_tokens = {
+            (segment.id, request.index): request.max_tokens
+            for segment in self.plan.segments
+            for request in segment.requests
+        }
+        keys = zip(rows["cell"], rows["segment"], rows["index"], strict=True)
+        asked = [(cells[cell], max_tokens[segment, int(index)]) for cell, segment, index in keys]
+        return rows.assign(
+            prompt_asked=[float(cell.prompt_tokens) for cell, _ in asked],
+            output_asked=[
+                float(tokens + cell.cot_depth * cell.cot_step_tokens) for cell, tokens in asked
+            ],
+        )
+
+    @cached_property
+    def _analysed_by_cell(self) -> dict[str, pd.DataFrame]:
+        ordered = self.analysed.sort_values(["segment", "intended_ns"], kind="stable")
+        return {str(name): rows for name, rows in ordered.groupby("cell")}
+
+    @cached_property
+    def _measured_by_cell(self) -> dict[str, pd.DataFrame]:
+        return {str(name): rows for name, rows in self.measured.groupby("cell")}
+
+    def cell_rows(self, cell: Cell) -> pd.DataFrame:
+        """Analysed rows of a cell, by segment and intended send."""
+        return self._analysed_by_cell.get(cell.id, self.analysed.iloc[:0])
+
+    def cell_measured(self, cell: Cell) -> pd.DataFrame:
+        """Measured rows of a cell, failures included."""
+        return self._measured_by_cell.get(cell.id, self.measured.iloc[:0])
+
+
+def by_segment(rows: pd.DataFrame, values: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+    """Finite values of the rows, one array per segment, in order of time.
+
+    Shapes: values (len(rows),).
+    """
+    segments = rows["segment"].to_numpy()
+    finite = np.isfinite(values)
+    parts = [values[(segments == name) & finite] for name in dict.fromkeys(segments)]
+    return [part for part in parts if part.size]

@@ -1,0 +1,88 @@
+"""The answer in words, and the status that decides the exit code.
+
+The order of statuses is the order of exit codes: an invalid measurement (5) before failed requests
+(1) before a missed SLO (3). A breakpoint is a finding, not a failure: a run that finds one passes.
+"""
+
+from collections.abc import Sequence
+
+from harness.findings.evidence import Evidence
+from harness.findings.finding import (
+    Breakpoint,
+    Cell,
+    Comparison,
+    Verdict,
+    VerdictStatus,
+)
+from harness.findings.words import break_sentence, comparison_sentence
+
+SLO_OF_METRIC = (("ttft_s", "slo_ttft_s"), ("e2e_s", "slo_e2e_s"))
+
+
+def judge(
+    evidence: Evidence,
+    cells: Sequence[Cell],
+    breakpoints: Sequence[Breakpoint],
+    comparison: Comparison | None,
+) -> Verdict:
+    """The verdict of a run."""
+    problem = _void(evidence, cells) or _failed(evidence) or _slo(evidence, cells)
+    sentences = [break_sentence(item) for item in breakpoints]
+    if comparison is not None:
+        sentences.append(comparison_sentence(comparison, cells, breakpoints))
+    if problem is None:
+        return Verdict(status="pass", text=" ".join(filter(None, sentences)))
+    status, reason = problem
+    spoken = [] if status == "invalid" else sentences
+    return Verdict(status=status, text=" ".join(filter(None, [reason, *spoken])))
+
+
+def _void(evidence: Evidence, cells: Sequence[Cell]) -> tuple[VerdictStatus, str] | None:
+    if evidence.analysed.empty:
+        n = len(evidence.measured)
+        return "invalid", f"No request completed ({n} were recorded): this run is no evidence."
+    broken = [cell for cell in cells if cell.state in ("invalid-client", "failed")]
+    if len(broken) == len(cells):
+        first = broken[0].caveats[0] if broken[0].caveats else broken[0].state
+        return "invalid", f"No cell can support a finding: {first}."
+    if len(broken) + sum(cell.state == "partial" for cell in cells) > 0 and any(
+        cell.state == "partial" for cell in cells
+    ):
+        n = sum(cell.state == "partial" for cell in cells)
+        return "undecided", f"{n} of {len(cells)} cells are partial: the run did not finish."
+    if any(cell.state == "invalid-client" for cell in cells):
+        invalid = [cell for cell in cells if cell.state == "invalid-client"]
+        text = f"{len(invalid)} of {len(cells)} cells are void ({invalid[0].caveats[0]})."
+        return "undecided", text
+    return None
+
+
+def _failed(evidence: Evidence) -> tuple[VerdictStatus, str] | None:
+    n, n_ok = len(evidence.measured), len(evidence.analysed)
+    share, limit = (n - n_ok) / n, evidence.scenario.limits.failed_share
+    if share <= limit:
+        return None
+    text = f"{n - n_ok} of {n} requests failed ({share:.1%}, the limit is {limit:.1%})."
+    return "requests_failed", text
+
+
+def _slo(evidence: Evidence, cells: Sequence[Cell]) -> tuple[VerdictStatus, str] | None:
+    for metric, key in SLO_OF_METRIC:
+        limit = getattr(evidence.scenario.limits, key)
+        if limit is None:
+            continue
+        missed = [cell for cell in cells if (_p99(cell, metric) or 0.0) > limit]
+        if missed:
+            text = (
+                f"{len(missed)} of {len(cells)} cells miss the SLO of {limit * 1e3:g} ms on "
+                f"{metric.removesuffix('_s').upper()} P99."
+            )
+            return "slo_missed", text
+    return None
+
+
+def _p99(cell: Cell, metric: str) -> float | None:
+    for name, quantiles in cell.metrics.items():
+        if name == metric:
+            return quantiles["p99"].value
+    return None
