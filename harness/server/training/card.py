@@ -190,7 +190,8 @@ cosine decay, seed {seed}.
 {curve}
 
 Bits per byte = sum of -log2 p(token), special tokens included, over the bytes of the held-out
-text, with the weights as stored; windows of 512 tokens without overlap, float32 arithmetic. For comparison, 8 is uniform over bytes.
+text, with the weights as stored; windows of 512 tokens without overlap, float32 arithmetic. For
+comparison, 8 is uniform over bytes.
 
 The learning rate follows the time budget, so a run with `--minutes` depends on the machine's
 speed; one with `--steps` is the same run each time on the same machine and library versions.
