@@ -73,7 +73,7 @@ class PromptBuilder:
         salt = [f"{int(rng.integers(0, 10_000)):04d}"] + [
             self._words[pick] for pick in picks[:N_SALT_WORDS]
         ]
-        n_tokens = max(1, prompt_tokens - self._overhead)
+        n_tokens = prompt_tokens - self._overhead
         n_words = max(1, round(n_tokens / TOKENS_PER_WORD_GUESS) - len(salt))
         return _Draft(
             salt=salt,

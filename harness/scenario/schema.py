@@ -24,8 +24,8 @@ class Strict(BaseModel):
 class BundledServer(Strict):
     """Options of the reference server that is started when no URL is given."""
 
-    kv_tokens: Annotated[int, Field(ge=64, le=10_000_000)] = 2560
-    max_num_seqs: Annotated[int, Field(ge=1, le=4096)] = 8
+    kv_tokens: Annotated[int, Field(ge=64, le=10_000_000, multiple_of=16)] = 2560
+    max_num_seqs: Annotated[int, Field(ge=1, le=256)] = 8
     max_num_batched_tokens: Annotated[int, Field(ge=16, le=1_000_000)] = 512
     max_model_len: Annotated[int, Field(ge=16, le=1_000_000)] = 2048
     threads: Annotated[int, Field(ge=1, le=1024)] | None = None

@@ -1,0 +1,60 @@
+"""`tailbreak`: one verb a file, errors turned into words and exit codes here and nowhere else."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+import harness
+from harness.base.errors import ExitCode, TailbreakError
+from harness.cli.plan import plan
+from harness.cli.report import report
+from harness.cli.run import run
+from harness.cli.serve import serve
+
+app = typer.Typer(
+    name="tailbreak",
+    help="Finds where an LLM server's P99 breaks, and says why with intervals that hold.",
+    epilog=(
+        "Exit codes: 0 pass, 1 requests failed past the limit, 2 input or setup, 3 SLO missed, "
+        "4 regression, 5 undecided or invalid measurement."
+    ),
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command()(run)
+app.command()(report)
+app.command()(plan)
+app.command()(serve)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"tailbreak {harness.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    _version_wanted: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run the command line; a TailbreakError becomes its message and its exit code."""
+    try:
+        app()
+    except TailbreakError as error:
+        typer.echo(f"tailbreak: {error}", err=True)
+        sys.exit(int(error.exit_code))
+    except KeyboardInterrupt:
+        typer.echo("tailbreak: interrupted", err=True)
+        sys.exit(int(ExitCode.INPUT_OR_SETUP))
+
+
+if __name__ == "__main__":
+    main()

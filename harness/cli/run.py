@@ -1,0 +1,167 @@
+"""`tailbreak run`: server, load, records, report, verdict, in one command."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from harness.base.errors import ExitCode, MeasurementInvalid, SetupError
+from harness.cli.verdict import EXIT_OF_STATUS, show_verdict
+
+if TYPE_CHECKING:
+    from harness.records.run import RunFolder
+    from harness.scenario.schema import Scenario
+
+POLL_S = 0.2
+STOP_GRACE_S = 30.0
+
+
+def run(
+    scenario: Annotated[
+        Path, typer.Argument(help="Scenario file, such as scenarios/quickstart.toml.")
+    ],
+    target: Annotated[
+        str | None,
+        typer.Option(
+            help="URL of an OpenAI-compatible server. Without it the bundled server is started.",
+            metavar="URL",
+        ),
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(help="Model name to ask the target for.", metavar="NAME")
+    ] = None,
+    requests: Annotated[
+        int | None,
+        typer.Option(help="Requests per cell instead of the scenario's.", metavar="N", min=1),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Seed instead of the scenario's.", metavar="N", min=0)
+    ] = None,
+    runs_dir: Annotated[Path, typer.Option(help="Where run folders go.", metavar="DIR")] = Path(
+        "reports/runs"
+    ),
+    progress: Annotated[
+        bool, typer.Option(help="Progress bar; quiet anyway where no one watches.")
+    ] = True,
+) -> None:
+    """Run a scenario and say where P99 breaks.
+
+    Starts the bundled server unless a target is given, drives it with Locust users, keeps every
+    request's record, and writes report.html, report.json and summary.md into the run folder.
+
+    Example: tailbreak run scenarios/quickstart.toml
+
+    Example: tailbreak run scenarios/quickstart.toml --target http://127.0.0.1:8000 --model NAME
+    """
+    from harness.load.session import prepare
+    from harness.scenario.read import read_scenario
+
+    wanted = _override(
+        read_scenario(scenario), str(scenario), target=target, model=model, n=requests, seed=seed
+    )
+    with _server(wanted) as url:
+        folder = prepare(wanted, url, runs_dir, scenario_file=str(scenario))
+        code = _drive(folder, url, show=progress and sys.stderr.isatty())
+    _finish(folder, code)
+
+
+def _override(
+    scenario: "Scenario",
+    file: str,
+    *,
+    target: str | None,
+    model: str | None,
+    n: int | None,
+    seed: int | None,
+) -> "Scenario":
+    """The scenario with the command line's values, validated again."""
+    from harness.scenario.read import validate_scenario
+
+    values: dict[str, Any] = scenario.resolved()
+    if target is not None:
+        values["target"]["url"] = target
+    if model is not None:
+        values["target"]["model"] = model
+    if n is not None:
+        values["load"]["requests_per_cell"] = n
+        values["load"]["segments_per_cell"] = min(n, values["load"]["segments_per_cell"])
+    if seed is not None:
+        values["seed"] = seed
+    return validate_scenario(values, f"{file} with the command line's options")
+
+
+@contextmanager
+def _server(scenario: "Scenario") -> Iterator[str]:
+    """URL of the target; the bundled server lives as long as the block."""
+    if scenario.target.url is not None:
+        yield scenario.target.url
+        return
+    from harness.server.options import ServerOptions
+    from harness.server.process import start_server
+
+    wanted = scenario.target.server.model_dump(exclude_none=True)
+    options = ServerOptions(port=0, model=scenario.target.model, **wanted)
+    with start_server(options) as server:
+        yield server.url
+
+
+def _drive(folder: "RunFolder", url: str, *, show: bool) -> int:
+    """Run the load process to its end, showing how far it is; its exit code."""
+    from harness.cli.progress import follow
+    from harness.load.runner import start_load
+
+    process = start_load(folder, url)
+    try:
+        with follow(folder) if show else nullcontext(lambda: None) as refresh:
+            while process.poll() is None:
+                refresh()
+                _wait(process, POLL_S)
+            refresh()
+    except KeyboardInterrupt:
+        process.terminate()
+        if not _wait(process, STOP_GRACE_S):
+            process.kill()
+        process.wait()
+    return process.returncode
+
+
+def _wait(process: "subprocess.Popen[bytes]", seconds: float) -> bool:
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def _finish(folder: "RunFolder", code: int) -> None:
+    """Report whatever was recorded; then the exit code of the worse of load and verdict."""
+    from harness.cli.analyse import analyse
+    from harness.records.store import compact
+    from harness.report.html import write_report
+
+    if code == ExitCode.INPUT_OR_SETUP:
+        raise SetupError(f"the load process could not run: {_last_words(folder)}")
+    rows = compact(folder)
+    if rows.table.num_rows == 0:
+        raise MeasurementInvalid(
+            f"no request left a record (load process exit {code}): {_last_words(folder)}"
+        )
+    result = analyse(folder)
+    page = write_report(result, folder.path)
+    show_verdict(result, Path(os.path.relpath(page)))
+    raise typer.Exit(int(EXIT_OF_STATUS[result.verdict.status]))
+
+
+def _last_words(folder: "RunFolder") -> str:
+    """The end of the load process's log."""
+    log = folder.path / "load.log"
+    try:
+        lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    except OSError:
+        return f"it left no log in {folder.path}"
+    return "\n".join(lines[-5:]) + f"\n(whole log: {log})" if lines else f"{log} is empty"

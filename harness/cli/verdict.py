@@ -1,0 +1,35 @@
+"""The verdict on the terminal, and the exit code it stands for."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from harness.base.errors import ExitCode
+
+if TYPE_CHECKING:
+    from harness.report.schema import Report
+
+EXIT_OF_STATUS: Final[dict[str, ExitCode]] = {
+    "pass": ExitCode.PASS,
+    "improvement": ExitCode.PASS,
+    "requests_failed": ExitCode.REQUESTS_FAILED,
+    "slo_missed": ExitCode.SLO_MISSED,
+    "regression": ExitCode.REGRESSION,
+    "undecided": ExitCode.UNDECIDED,
+    "suspect": ExitCode.UNDECIDED,
+    "invalid": ExitCode.UNDECIDED,
+}
+
+
+def show_verdict(report: "Report", page: Path) -> None:
+    """Print the verdict, the doubts about the run, and where the report is."""
+    from rich.console import Console
+    from rich.panel import Panel
+    from rich.text import Text
+
+    console = Console()
+    colour = "green" if EXIT_OF_STATUS[report.verdict.status] is ExitCode.PASS else "yellow"
+    title = f"{report.run.scenario}: {report.verdict.status}"
+    console.print(Panel(Text(report.verdict.text), title=Text(title), border_style=colour))
+    for caveat in report.validity.caveats:
+        console.print(Text(f"caveat: {caveat}"))
+    console.print(Text(f"report: {page}"), soft_wrap=True)

@@ -1,0 +1,95 @@
+from pathlib import Path
+
+import pytest
+
+from harness.base.errors import ScenarioError
+from harness.scenario.read import MAX_BYTES, parse_scenario, read_scenario, validate_scenario
+
+HEAD = 'schema = 1\nname = "x"\ntitle = "X"\n'
+AXES = "[axes]\nprompt_tokens = [64, 128]\n"
+SCENARIOS = sorted(Path("scenarios").glob("*.toml"))
+
+
+def problems(text: str) -> dict[str, str]:
+    with pytest.raises(ScenarioError) as caught:
+        parse_scenario(text, "f.toml")
+    return {problem.where: str(problem) for problem in caught.value.problems}
+
+
+@pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
+def test_every_shipped_scenario_loads(path: Path) -> None:
+    """Each file in scenarios/ is valid and named after itself."""
+    assert read_scenario(path).name == path.stem
+
+
+def test_there_are_shipped_scenarios() -> None:
+    """The glob above is not empty."""
+    assert SCENARIOS
+
+
+def test_all_problems_are_reported_at_once() -> None:
+    """Three mistakes in three tables give three problems with their key paths."""
+    found = problems(
+        HEAD + '[load]\nmode = "x"\n[output]\ntokens = 0\n[axes]\nprompt_tokens = []\n'
+    )
+    assert set(found) == {"load.mode", "output.tokens", "axes.prompt_tokens"}
+
+
+def test_a_misspelt_key_names_the_one_meant() -> None:
+    """The message says what came, what is allowed and what to try."""
+    found = problems(HEAD + "[load]\nconcurency = 4\n" + AXES)
+    text = found["load.concurency"]
+    assert "unknown key" in text
+    assert "requests_per_cell" in text
+    assert text.endswith("try concurrency")
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "said"),
+    [
+        (HEAD, "axes", "required"),
+        (HEAD + "[axes]\n", "axes", "the grid is empty"),
+        (HEAD + "[axes]\nprompt_tokens = [64, 64]\n", "axes", "lists a value twice"),
+        (HEAD + AXES + "temperature = [3.0]\n", "axes.temperature.0", "less than or equal to 2"),
+        (HEAD + AXES + "rate_rps = [3.0]\n", "(file)", "needs load.mode = 'open'"),
+        (HEAD + '[load]\nmode = "open"\n' + AXES, "load", "rate_rps is needed"),
+        (HEAD + "[load]\nrate_rps = 2.0\n" + AXES, "load", "a closed loop has concurrency"),
+        (HEAD + "[output]\ntokens = 4\nspread = 4\n" + AXES, "output", "spread must stay below"),
+        (HEAD + '[analysis]\naxis = "concurrency"\n' + AXES, "(file)", "the grid has"),
+        (HEAD + "[load]\nconcurrency = true\n" + AXES, "load.concurrency", "integer"),
+        (HEAD + '[load]\nconcurrency = "8"\n' + AXES, "load.concurrency", "integer"),
+        (HEAD + "[target]\nurl = 'ftp://x'\n" + AXES, "target.url", "pattern"),
+        (HEAD.replace("1", "2") + AXES, "schema", "1"),
+        ("x = [", "(file)", "TOML 1.0"),
+        (HEAD + AXES + "temperature = [nan]\n", "axes.temperature.0", "finite"),
+    ],
+)
+def test_bad_input_says_where_and_what_is_allowed(text: str, where: str, said: str) -> None:
+    """Each contradiction is placed at its key path with what would be right."""
+    found = problems(text)
+    assert where in found, found
+    assert said in found[where]
+
+
+def test_a_missing_file_is_a_scenario_error(tmp_path: Path) -> None:
+    """No traceback for a path that does not exist."""
+    with pytest.raises(ScenarioError, match="No such file"):
+        read_scenario(tmp_path / "none.toml")
+
+
+def test_a_huge_or_binary_file_is_refused(tmp_path: Path) -> None:
+    """Size and encoding are checked before parsing."""
+    huge = tmp_path / "huge.toml"
+    huge.write_bytes(b"#" * (MAX_BYTES + 1))
+    with pytest.raises(ScenarioError, match="at most 1,000,000 bytes"):
+        read_scenario(huge)
+    binary = tmp_path / "binary.toml"
+    binary.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ScenarioError, match="UTF-8"):
+        read_scenario(binary)
+
+
+def test_the_resolved_scenario_reads_back_as_itself() -> None:
+    """What a run stores is complete: reading it again gives an equal scenario."""
+    scenario = parse_scenario(HEAD + AXES, "f.toml")
+    assert validate_scenario(scenario.resolved(), "again") == scenario
