@@ -1,0 +1,57 @@
+"""A target's URL, taken apart and resolved once, so that no request waits for a name server."""
+
+import socket
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from harness.base.errors import SetupError
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Endpoint:
+    """Where requests go.
+
+    Attributes:
+        family: AF_INET or AF_INET6.
+        address: what `connect` takes.
+        host_header: the Host header.
+        base_path: prefix of every path, without a trailing slash.
+        url: the URL as given, for messages.
+    """
+
+    family: int
+    address: Any
+    host_header: str
+    base_path: str
+    url: str
+
+
+def resolve(url: str) -> Endpoint:
+    """The endpoint behind an http URL; a trailing `/v1` is dropped, since paths carry it.
+
+    Raises:
+        SetupError: not an http URL, or the name is unknown.
+    """
+    parts = urlsplit(url)
+    if parts.scheme == "https":
+        raise SetupError(
+            f"{url}: this version speaks http:// only, TLS is not in it yet; "
+            "give the server's plain address, such as http://127.0.0.1:8000"
+        )
+    if parts.scheme != "http" or not parts.hostname:
+        raise SetupError(f"{url}: got no http URL, allowed is http://host:port, optionally a path")
+    try:
+        port = parts.port or 80
+    except ValueError as error:
+        raise SetupError(f"{url}: {error}; allowed is 1 to 65535") from error
+    try:
+        found = socket.getaddrinfo(parts.hostname, port, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise SetupError(f"{url}: cannot find {parts.hostname}: {error.strerror}") from error
+    family, _, _, _, address = found[0]
+    base_path = parts.path.rstrip("/").removesuffix("/v1")
+    return Endpoint(
+        family=family, address=address, host_header=parts.netloc.rpartition("@")[2],
+        base_path=base_path, url=url,
+    )  # fmt: skip

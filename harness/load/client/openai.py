@@ -1,0 +1,260 @@
+"""Adapters for the two OpenAI dialects, chat and text completions, and what they share.
+
+Requests always stream, always ask for usage, and send every sampling value explicitly, so that no
+server default takes part. TTFT is the first event with non-empty text of any kind.
+"""
+
+import json
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+from harness.load.client import answer as answers
+from harness.load.client.adapter import Ask, no_pause
+from harness.load.client.answer import Answer
+from harness.load.client.exchange import Exchange, HttpRequest
+from harness.load.client.outcome import COMPLETIONS, FAILURES, Verdict, judge
+from harness.load.client.sse import EventTooLarge, SseDecoder, SseEvent
+from harness.load.client.token_stamps import tokens_per_chunk
+from harness.records.request import Outcome, RequestRecord
+
+ENCODINGS: Final = {"gzip": 47, "x-gzip": 47, "deflate": 47}
+TAIL_BYTES: Final = 65536
+
+
+class _OpenAi:
+    """What both dialects share."""
+
+    name = ""
+    path = ""
+
+    def request(self, ask: Ask) -> HttpRequest:
+        """The HTTP request for this ask."""
+        headers = [("Content-Type", "application/json"), ("Accept", "text/event-stream")]
+        if ask.accelerated is not None:
+            headers.append(("X-MC-Accel", "true" if ask.accelerated else "false"))
+        if ask.api_key is not None:
+            headers.append(("Authorization", f"Bearer {ask.api_key}"))
+        return HttpRequest(
+            path=self.path,
+            headers=tuple(headers),
+            body=json.dumps(self.body(ask), ensure_ascii=False).encode(),
+            is_finished=self.is_finished,
+        )
+
+    def body(self, ask: Ask) -> dict[str, Any]:
+        """The request body as plain JSON values."""
+        body: dict[str, Any] = {
+            "model": ask.model,
+            **self._prompt(ask.prompt),
+            "max_tokens": ask.max_tokens,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            **ask.sampling,
+        }
+        if ask.seed is not None:
+            body["seed"] = ask.seed
+        if ask.ignore_eos:
+            body["ignore_eos"] = True
+        if ask.cot_depth > 0:
+            body["cot_depth"] = ask.cot_depth
+            body["cot_step_tokens"] = ask.cot_step_tokens
+        return body
+
+    def _prompt(self, prompt: str) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def is_finished(self, body: Sequence[bytes]) -> bool:
+        """Whether a silent stream has said its last word: `[DONE]` or a finish reason."""
+        decoder, answer = SseDecoder(), Answer()
+        tail = b"".join(body)[-TAIL_BYTES:]
+        try:
+            for event in decoder.feed(tail, 0):
+                answer.add(event.data, 0)
+        except EventTooLarge:
+            return False
+        return answer.is_done or bool(answer.finish)
+
+    def decode(
+        self,
+        exchange: Exchange,
+        ask: Ask,
+        *,
+        keep_text: bool = False,
+        pause: Callable[[], None] = no_pause,
+    ) -> RequestRecord:
+        """The record of this exchange, every doubt resolved as `docs/load.md` states."""
+        answer = Answer(keep_text=keep_text)
+        try:
+            for event in _events(exchange, answer):
+                answer.add(event.data, event.chunk)
+                pause()
+            verdict = judge(exchange, answer)
+        except EventTooLarge as error:
+            verdict = Verdict(Outcome.EVENT_TOO_LARGE, str(error))
+        except zlib.error as error:
+            verdict = Verdict(Outcome.PROTOCOL_ERROR, f"damaged compressed body: {error}")
+        _note_lengths(answer, ask)
+        return _record(exchange, answer, verdict)
+
+
+class OpenAiChat(_OpenAi):
+    """`/v1/chat/completions`: one user message."""
+
+    name = "openai-chat"
+    path = "/v1/chat/completions"
+
+    def _prompt(self, prompt: str) -> dict[str, Any]:
+        return {"messages": [{"role": "user", "content": prompt}]}
+
+
+class OpenAiCompletions(_OpenAi):
+    """`/v1/completions`: a bare prompt."""
+
+    name = "openai-completions"
+    path = "/v1/completions"
+
+    def _prompt(self, prompt: str) -> dict[str, Any]:
+        return {"prompt": prompt}
+
+
+ADAPTERS: Final = {adapter.name: adapter for adapter in (OpenAiChat(), OpenAiCompletions())}
+
+
+def _events(exchange: Exchange, answer: Answer) -> Iterator[SseEvent]:
+    """Events of a 200 body, each with the index of the piece that completed it."""
+    if exchange.status != 200:
+        return
+    kind = exchange.headers.get("content-type", "")
+    if kind and not kind.lower().startswith("text/event-stream"):
+        answer.anomalies["content_type"] += 1
+    decoder = SseDecoder()
+    for index, data in enumerate(_plain(exchange, answer)):
+        yield from decoder.feed(data, index)
+    for event in decoder.finish():
+        answer.anomalies["unterminated_event"] += 1
+        yield event
+    if decoder.n_comments:
+        answer.anomalies["comment"] = decoder.n_comments
+    if decoder.n_empty:
+        answer.anomalies["empty_event"] = decoder.n_empty
+
+
+def _plain(exchange: Exchange, answer: Answer) -> Iterator[bytes]:
+    """The body pieces, inflated where the server compressed against our wish."""
+    encoding = exchange.headers.get("content-encoding", "identity").strip().lower()
+    if encoding not in ENCODINGS:
+        yield from (piece.data for piece in exchange.chunks)
+        return
+    answer.anomalies["content_encoding"] += 1
+    inflate = zlib.decompressobj(ENCODINGS[encoding])
+    for piece in exchange.chunks:
+        yield inflate.decompress(piece.data)
+
+
+def _note_lengths(answer: Answer, ask: Ask) -> None:
+    """Oddities of length and ending that no outcome tells."""
+    n = answers.n_output(answer.usage)
+    reasons = set(answer.finish.values())
+    if reasons - COMPLETIONS - FAILURES:
+        answer.anomalies["unknown_finish_reason"] += 1
+    if n is None:
+        return
+    if n > ask.max_output_tokens:
+        answer.anomalies["over_max_tokens"] += 1
+    elif n == ask.max_output_tokens and reasons and not reasons & {"length", "max_tokens"}:
+        answer.anomalies["suspected_length"] += 1
+    elif n < ask.max_output_tokens and ask.ignore_eos:
+        answer.anomalies["short_of_max_tokens"] += 1
+    n_hidden = answers.n_reasoning(answer.usage)
+    if n_hidden and all(chunk.is_output for chunk in answer.chunks):
+        answer.anomalies["hidden_reasoning"] += 1
+
+
+def _record(exchange: Exchange, answer: Answer, verdict: Verdict) -> RequestRecord:
+    pieces, chunks = exchange.chunks, answer.chunks
+    total = answers.n_output(answer.usage)
+    if total == 0 and chunks:
+        total = None  # a server that reports zeros beside text has not counted
+    counts = tokens_per_chunk([chunk.n_cumulative for chunk in chunks], total)
+    if total is not None and total != len(chunks):
+        name = "tokens_without_chunk" if total > len(chunks) else "chunks_without_token"
+        answer.anomalies[name] = abs(total - len(chunks))
+    chunk_ns = tuple(pieces[chunk.piece].rx_ns for chunk in chunks)
+    n_thought = sum(n for n, chunk in zip(counts, chunks, strict=True) if not chunk.is_output)
+    named_thought = answers.n_reasoning(answer.usage)
+    return RequestRecord(
+        outcome=verdict.outcome,
+        error=verdict.error,
+        intended_ns=exchange.started_ns,
+        http_status=exchange.status,
+        sent_ns=exchange.sent_ns,
+        headers_ns=exchange.headers_ns,
+        first_byte_ns=exchange.first_byte_ns,
+        first_event_ns=None if answer.first_piece is None else pieces[answer.first_piece].rx_ns,
+        first_token_ns=chunk_ns[0] if chunks else None,
+        first_output_ns=next(
+            (stamp for stamp, chunk in zip(chunk_ns, chunks, strict=True) if chunk.is_output), None
+        ),
+        done_ns=exchange.done_ns,
+        token_ns=tuple(
+            stamp for stamp, n in zip(chunk_ns, counts, strict=True) for _ in range(n)
+        ),
+        chunk_ns=chunk_ns,
+        late_read=_late_reads(exchange, answer),
+        rx_lag_ns=exchange.rx_lag_ns,
+        n_prompt_tokens=answers.n_prompt(answer.usage),
+        n_output_tokens=total if total is not None else (len(chunks) or None),
+        n_reasoning_tokens=n_thought if named_thought is None and chunks else named_thought,
+        count_source="usage" if total is not None else ("chunks" if chunks else None),
+        finish_reason=tuple(reason for _, reason in sorted(answer.finish.items())),
+        text="".join(answer.text) if answer.keep_text else None,
+        reasoning="".join(answer.reasoning) if answer.keep_text else None,
+        tool_text="".join(answer.tool_text) if answer.keep_text else None,
+        phases=_seconds_map(answer.timings.get("phases")),
+        ttft_phases=_seconds_map(answer.timings.get("ttft_phases")),
+        server_ttft_s=_seconds(answer.timings.get("ttft_s")),
+        server_e2e_s=_seconds(answer.timings.get("wall_s")),
+        n_evictions=_whole(answer.timings.get("n_evictions")),
+        features=_names(answer.timings.get("features")),
+        anomalies=dict(answer.anomalies),
+        stamps=exchange.stamps,
+    )  # fmt: skip
+
+
+def _late_reads(exchange: Exchange, answer: Answer) -> tuple[bool, ...]:
+    """Per text chunk: read with another text chunk, or while more was waiting.
+
+    Trailing events without text (usage, end mark) do not make the last token late.
+    """
+    pieces = exchange.chunks
+    reads = [pieces[chunk.piece].read for chunk in answer.chunks]
+    first_of_read: dict[int, bool] = {}
+    for piece in pieces:
+        first_of_read.setdefault(piece.read, piece.is_late)
+    n = len(reads)
+    return tuple(
+        first_of_read[read]
+        or (i > 0 and reads[i - 1] == read)
+        or (i + 1 < n and reads[i + 1] == read)
+        for i, read in enumerate(reads)
+    )
+
+
+def _seconds(value: Any) -> float | None:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return float(value) if is_number else None
+
+
+def _seconds_map(value: Any) -> dict[str, float]:
+    if not isinstance(value, dict):
+        return {}
+    return {str(name): s for name, raw in value.items() if (s := _seconds(raw)) is not None}
+
+
+def _whole(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    return tuple(map(str, value)) if isinstance(value, (list, tuple)) else ()
