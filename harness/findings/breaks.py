@@ -1,0 +1,195 @@
+"""Where the asked quantile breaks along the asked axis, once per combination of other factors.
+
+Cells that their rules voided take no part. The confidence is shared by all curves of the report
+(Bonferroni), so that a report with many curves does not find a break by trying often.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from harness.base.rng import generator
+from harness.findings.cells import metric_segments, number
+from harness.findings.evidence import Evidence
+from harness.findings.finding import Breakpoint, Cell, Factor, RankedComponent
+from harness.metrics.components import COMPONENT_NAMES, component_matrix
+from harness.stats import breakpoints as stats_breakpoints
+from harness.stats.attribution import attribute_break, rank_components
+from harness.stats.cell_quantile import cell_quantiles
+
+MIN_CELLS = 4
+USABLE = frozenset({"fixed", "converged", "wide"})
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Usable cells that differ in the axis only, by its value."""
+
+    at: dict[str, Factor]
+    cells: tuple[Cell, ...]
+
+
+def find_breaks(evidence: Evidence, cells: Sequence[Cell]) -> list[Breakpoint]:
+    """One entry per curve, in the order of the grid; `none` is an answer too."""
+    axis = evidence.scenario.analysis.axis
+    curves = _curves(axis, cells)
+    confidence = 1 - (1 - evidence.scenario.analysis.confidence) / max(1, len(curves))
+    return [_find(evidence, axis, curve, confidence) for curve in curves]
+
+
+def _curves(axis: str, cells: Sequence[Cell]) -> list[Curve]:
+    groups: dict[tuple[tuple[str, Factor], ...], list[Cell]] = {}
+    for cell in cells:
+        at = tuple((name, value) for name, value in cell.factors.items() if name != axis)
+        groups.setdefault(at, [])
+        if cell.state in USABLE:
+            groups[at].append(cell)
+    return [
+        Curve(at=dict(at), cells=tuple(sorted(group, key=lambda cell: float(cell.factors[axis]))))
+        for at, group in groups.items()
+    ]
+
+
+def _find(evidence: Evidence, axis: str, curve: Curve, confidence: float) -> Breakpoint:
+    analysis = evidence.scenario.analysis
+    if len(curve.cells) < MIN_CELLS:
+        text = (
+            f"{len(curve.cells)} usable cells on {axis}: a break cannot be told from a smooth "
+            f"curve with fewer than {MIN_CELLS}"
+        )
+        return _nothing(evidence, axis, curve, text)
+    segments = [
+        metric_segments(evidence.cell_rows(evidence.plan.cell(cell.id)), analysis.metric)
+        for cell in curve.cells
+    ]
+    if not all(segments) or min(np.concatenate(parts).min() for parts in segments) <= 0:
+        text = f"{analysis.metric} is undefined in some cells of this curve"
+        return _nothing(evidence, axis, curve, text)
+    quantiles = cell_quantiles(segments, analysis.q)
+    x = np.array([float(cell.factors[axis]) for cell in curve.cells])
+    found = stats_breakpoints.find_breakpoint(
+        x,
+        np.array([item.log_value for item in quantiles]),
+        np.array([item.se for item in quantiles]),
+        open_upper=np.array([item.open for item in quantiles]),
+        min_effect_jump=analysis.min_jump,
+        min_effect_kink=analysis.min_kink,
+        confidence=confidence,
+        rng=generator(evidence.plan.seed, "break", *map(str, curve.at.items())),
+    )
+    return _describe(evidence, axis, curve, x, found)
+
+
+def _describe(
+    evidence: Evidence,
+    axis: str,
+    curve: Curve,
+    x: np.ndarray,
+    found: stats_breakpoints.Breakpoint,
+) -> Breakpoint:
+    analysis = evidence.scenario.analysis
+    is_break = found.kind in ("jump", "kink", "both")
+    blame = _attribute(evidence, curve, x, found) if is_break else _Blame()
+    ranked = blame.ranked or _rank_last(evidence, curve)
+    return Breakpoint(
+        metric=analysis.metric,
+        q=analysis.q,
+        axis=axis,
+        at=curve.at,
+        kind=found.kind,
+        location=number(found.location),
+        low=number(found.low),
+        high=number(found.high),
+        effect=number(found.effect),
+        effect_low=number(found.effect_low),
+        effect_high=number(found.effect_high),
+        width_octaves=number(found.width_octaves),
+        component=blame.component,
+        share=blame.share[0],
+        share_low=blame.share[1],
+        share_high=blame.share[2],
+        ranked=ranked,
+        detectable_effect=number(found.detectable_effect),
+        caveats=[caveat.text for caveat in found.caveats] + blame.caveats,
+    )
+
+
+def _nothing(evidence: Evidence, axis: str, curve: Curve, caveat: str) -> Breakpoint:
+    analysis = evidence.scenario.analysis
+    return Breakpoint(
+        metric=analysis.metric, q=analysis.q, axis=axis, at=curve.at, kind="none",
+        location=None, low=None, high=None, effect=None, effect_low=None, effect_high=None,
+        width_octaves=None, component=None, share=None, share_low=None, share_high=None,
+        ranked=_rank_last(evidence, curve), detectable_effect=None, caveats=[caveat],
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Blame:
+    component: str | None = None
+    share: tuple[float | None, float | None, float | None] = (None, None, None)
+    ranked: list[RankedComponent] = field(default_factory=list)
+    caveats: list[str] = field(default_factory=list)
+
+
+def _attribute(
+    evidence: Evidence, curve: Curve, x: np.ndarray, found: stats_breakpoints.Breakpoint
+) -> _Blame:
+    """The split of the rise across the break: the cells on either side of its interval."""
+    below = int(np.searchsorted(x, found.low, side="right")) - 1
+    above = int(np.searchsorted(x, found.high, side="left"))
+    if found.kind == "kink" and above <= below:
+        above = below + 1
+    below, above = max(0, below), min(len(x) - 1, above)
+    sides = [_components(evidence, curve.cells[side]) for side in (below, above)]
+    if below >= above or sides[0] is None or sides[1] is None:
+        return _Blame(caveats=["the target gives no account of its phases: nothing to blame"])
+    analysis = evidence.scenario.analysis
+    rng = generator(evidence.plan.seed, "blame", *map(str, curve.at.items()))
+    result = attribute_break(sides[0], sides[1], analysis.q, rng=rng)
+    ranked = _ranked(result.shares, result.low, result.high)
+    caveats = [caveat.text for caveat in result.caveats]
+    if result.culprit is None:
+        return _Blame(ranked=ranked, caveats=caveats)
+    culprit = result.culprit
+    share = (
+        number(result.shares[culprit]),
+        number(result.low[culprit]),
+        number(result.high[culprit]),
+    )
+    return _Blame(component=COMPONENT_NAMES[culprit], share=share, ranked=ranked, caveats=caveats)
+
+
+def _components(evidence: Evidence, cell: Cell) -> np.ndarray | None:
+    rows = evidence.cell_rows(evidence.plan.cell(cell.id))
+    matrix = component_matrix(rows, evidence.scenario.analysis.metric)
+    if matrix is None:
+        return None
+    known = matrix[np.isfinite(matrix).all(axis=1)]
+    return known if len(known) >= 2 else None
+
+
+def _rank_last(evidence: Evidence, curve: Curve) -> list[RankedComponent]:
+    """Without a break: what the slowest requests of the curve's last cell spent their time on."""
+    matrix = _components(evidence, curve.cells[-1]) if curve.cells else None
+    if matrix is None:
+        return []
+    rng = generator(evidence.plan.seed, "rank", *map(str, curve.at.items()))
+    result = rank_components(matrix, matrix.sum(axis=1), evidence.scenario.analysis.q, rng=rng)
+    return _ranked(result.shares, result.low, result.high)
+
+
+def _ranked(shares: np.ndarray, low: np.ndarray, high: np.ndarray) -> list[RankedComponent]:
+    order = np.argsort(-shares, kind="stable")
+    return [
+        RankedComponent(
+            component=COMPONENT_NAMES[i],
+            share=number(shares[i]),
+            low=number(low[i]),
+            high=number(high[i]),
+        )
+        for i in order
+        if math.isfinite(shares[i]) and abs(shares[i]) >= 0.005
+    ]
