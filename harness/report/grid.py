@@ -1,0 +1,115 @@
+"""The cells as pictures need them: axes, paths and facets.
+
+An axis is a numeric factor; a path is baseline or accelerated; a facet is one combination of all
+factors that are neither the axis nor the path, and holds one series of cells for each path.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from harness.report import quantity, words
+from harness.report.schema import Breakpoint, Cell, Factor, MetricName, Quantile, Report
+from harness.report.text import line
+
+Fixed = tuple[tuple[str, Factor], ...]
+
+
+@dataclass(frozen=True)
+class Facet:
+    """Cells that differ in the axis and the path only.
+
+    Attributes:
+        axis: the factor along x.
+        fixed: the other factors that vary over the grid, with their values here.
+        paths: cells by path, each in the order of the axis.
+        breakpoints: what was found along this axis here.
+    """
+
+    axis: str
+    fixed: Fixed
+    paths: Mapping[str, tuple[Cell, ...]]
+    breakpoints: tuple[Breakpoint, ...] = field(default=())
+
+    @property
+    def title(self) -> str:
+        """`cot_depth 2, frequency_penalty 0.5`, or empty."""
+        return words.place(dict(self.fixed))
+
+    @property
+    def cells(self) -> list[Cell]:
+        """All cells, path by path."""
+        return [cell for cells in self.paths.values() for cell in cells]
+
+
+def is_number(value: Factor) -> bool:
+    """Whether a factor's value can stand on an axis."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def varying_factors(cells: Iterable[Cell]) -> dict[str, list[Factor]]:
+    """Distinct values of each factor that takes more than one, in order."""
+    values: dict[str, dict[Factor, None]] = {}
+    for cell in cells:
+        for name, value in cell.factors.items():
+            values.setdefault(name, {})[value] = None
+    return {
+        name: sorted(seen, key=order) for name, seen in values.items() if len(seen) > 1
+    }
+
+
+def numeric_axes(report: Report) -> list[str]:
+    """Varying numeric factors, the analysed axis first."""
+    varying = varying_factors(report.cells)
+    axes = [name for name, values in varying.items() if all(map(is_number, values))]
+    return sorted(axes, key=lambda name: name != report.analysis.axis)
+
+
+def facets(report: Report, axis: str) -> list[Facet]:
+    """The grid cut along `axis`, in the order of the other factors."""
+    varying = [name for name in varying_factors(report.cells) if name not in {axis, "accelerated"}]
+    groups: dict[Fixed, dict[str, list[Cell]]] = {}
+    for cell in report.cells:
+        if axis not in cell.factors:
+            continue
+        fixed = tuple((name, cell.factors[name]) for name in varying if name in cell.factors)
+        groups.setdefault(fixed, {}).setdefault(words.path_of(cell.factors), []).append(cell)
+    ordered = sorted(groups, key=lambda fixed: [(name, order(value)) for name, value in fixed])
+    return [_facet(report, axis, fixed, groups[fixed]) for fixed in ordered]
+
+
+def estimate_values(cells: Iterable[Cell], metric: MetricName, quantile: Quantile) -> list[float]:
+    """Known values of a metric's quantile."""
+    found = (cell.metrics.get(metric, {}).get(quantile) for cell in cells)
+    return [estimate.value for estimate in found if estimate and estimate.value is not None]
+
+
+def cell_label(cell: Cell, names: Iterable[str]) -> str:
+    """`256, accelerated`: the values of the varying factors."""
+    parts = [
+        words.path_of(cell.factors)
+        if name == "accelerated"
+        else line(f"{name} {quantity.factor_value(cell.factors[name])}", 60)
+        for name in names
+        if name in cell.factors
+    ]
+    return ", ".join(parts) or line(cell.id, 60)
+
+
+def _facet(report: Report, axis: str, fixed: Fixed, groups: dict[str, list[Cell]]) -> Facet:
+    paths = {
+        path: tuple(sorted(groups[path], key=lambda cell: order(cell.factors[axis])))
+        for path in words.PATHS.values()
+        if path in groups
+    }
+    here = dict(fixed)
+    found = tuple(b for b in report.breakpoints if b.axis == axis and _holds(b.at, here))
+    return Facet(axis, fixed, paths, found)
+
+
+def _holds(at: Mapping[str, Factor], here: Mapping[str, Factor]) -> bool:
+    return all(here[name] == value for name, value in at.items() if name in here)
+
+
+def order(value: Factor) -> tuple[int, float, str]:
+    """Sort key of a factor's value: numbers first."""
+    return (1, 0.0, value) if isinstance(value, str) else (0, float(value), "")

@@ -1,0 +1,164 @@
+"""`report.html`: the whole report as one file that loads nothing.
+
+`render_html` is a pure function: the same Report gives the same bytes, on any day and any machine.
+The page allows itself no request (content security policy) and one script, known by its hash;
+without scripts it is a plain document. All text from outside is escaped and bounded.
+"""
+
+import base64
+import hashlib
+import json
+import os
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Final
+
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+from markupsafe import Markup
+
+from harness.report import (
+    charts,
+    comparison,
+    heat_map,
+    palette,
+    quantity,
+    summary,
+    table,
+    validity,
+    words,
+)
+from harness.report.schema import Report
+from harness.report.svg import drawing
+from harness.report.text import line, slug
+
+VERDICT_TONES: Final = {
+    "pass": "good",
+    "improvement": "good",
+    "regression": "bad",
+    "requests_failed": "bad",
+    "slo_missed": "bad",
+    "undecided": "doubt",
+    "suspect": "doubt",
+    "invalid": "bad",
+}
+CAVEATS_SHOWN: Final = 40
+_EMBEDDED_STRING_LIMITS: Final = (2000, 500, 120)
+_EMBEDDED_LIMIT: Final = 3_000_000
+
+
+def render_html(report: Report) -> str:
+    """The page."""
+    quantile = table.quantile_key(report.analysis.q)
+    style = Markup(palette.style_sheet() + _template_text("report.css"))  # noqa: S704  ours
+    script = _template_text("report.js")
+    full_table = table.build_table(report)
+    with drawing():
+        context: dict[str, Any] = {
+            "report": report,
+            "style": style,
+            "script": Markup(script),  # noqa: S704  ours
+            "script_hash": _hash(script),
+            "words": words,
+            "quantity": quantity,
+            "tone": VERDICT_TONES[report.verdict.status],
+            "quantile": quantile,
+            "metric_name": f"{words.METRICS[report.analysis.metric]} {quantile.upper()}",
+            "sentences": [words.sentence(b) for b in report.breakpoints if words.is_found(b)][:3],
+            "checks": validity.checks(report),
+            "mark_words": validity.MARK_WORDS,
+            "heat_map": heat_map.build_heat_map(report, quantile),
+            "curve_sets": charts.curve_sets(report),
+            "phases": charts.phase_set(report),
+            "components": charts.component_charts(report),
+            "comparison": comparison.build_comparison(report),
+            "table": full_table,
+            "download_stem": f"tailbreak-{slug(report.run.id)}",
+            "anchors": table.anchors(report),
+            "report_json": _embedded(_report_data(report)),
+            "table_csv": _embedded(table.to_csv(report)),
+            "caveats": report.caveats[:CAVEATS_SHOWN],
+            "caveats_left_out": max(0, len(report.caveats) - CAVEATS_SHOWN),
+        }
+        page = _environment().get_template("report.html.jinja").render(context)
+    return page if page.endswith("\n") else page + "\n"
+
+
+def write_report(report: Report, folder: Path) -> Path:
+    """Write report.json, summary.md and report.html; returns the path of the page."""
+    folder.mkdir(parents=True, exist_ok=True)
+    page = folder / "report.html"
+    _write(folder / "report.json", report_json(report))
+    _write(folder / "summary.md", summary.render_summary(report))
+    _write(page, render_html(report))
+    return page
+
+
+def report_json(report: Report) -> str:
+    """`report.json` as written to disk."""
+    return report.model_dump_json(by_alias=True, indent=2) + "\n"
+
+
+def _write(path: Path, text: str) -> None:
+    """All or nothing: a reader sees the old file or the new one."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with beside.open("w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+@lru_cache(maxsize=1)
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FunctionLoader(_template_text),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["line"] = line
+    return environment
+
+
+@lru_cache(maxsize=8)
+def _template_text(name: str) -> str:
+    return (files("harness.report") / "templates" / name).read_text(encoding="utf-8")
+
+
+def _hash(script: str) -> str:
+    digest = hashlib.sha256(script.encode()).digest()
+    return f"sha256-{base64.b64encode(digest).decode()}"
+
+
+def _report_data(report: Report) -> Any:
+    """The report for the download, with texts shortened until it fits."""
+    whole = report.model_dump(mode="json", by_alias=True)
+    shortened = whole
+    for limit in _EMBEDDED_STRING_LIMITS:
+        shortened = _shorten(whole, limit)
+        if len(json.dumps(shortened)) <= _EMBEDDED_LIMIT:
+            break
+    return shortened
+
+
+def _shorten(value: Any, limit: int) -> Any:
+    if isinstance(value, str):
+        return value if len(value) <= limit else f"{value[:limit]}\u2026 [{len(value)} characters]"
+    if isinstance(value, list):
+        return [_shorten(item, limit) for item in value]
+    if isinstance(value, dict):
+        return {_shorten(key, limit): _shorten(item, limit) for key, item in value.items()}
+    return value
+
+
+def _embedded(value: Any) -> Markup:
+    """JSON that no HTML parser can leave: `<`, `>`, `&` and line separators are escaped."""
+    text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    for character in "<>&":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return Markup(text)  # noqa: S704  cannot hold a tag

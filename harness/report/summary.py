@@ -1,0 +1,128 @@
+"""`summary.md`: the report in at most 40 lines of Markdown, for a terminal, a commit or a chat."""
+
+import re
+from typing import Final
+
+from harness.report import grid, quantity, validity, words
+from harness.report.quantity import Unit
+from harness.report.schema import Breakpoint, Cell, Report
+from harness.report.table import failed_requests, quantile_key
+from harness.report.text import line
+
+MAX_LINES: Final = 40
+_BREAKS_SHOWN: Final = 10
+_CELLS_SHOWN: Final = 5
+
+
+def render_summary(report: Report) -> str:
+    """Verdict, validity, breakpoints and the worst cells."""
+    lines = [*_verdict(report), "", *_validity(report), "", *_breakpoints(report), ""]
+    lines += [*_worst_cells(report), "", *_footer(report)]
+    assert len(lines) <= MAX_LINES, "each part is bounded"
+    return "\n".join(lines) + "\n"
+
+
+def _verdict(report: Report) -> list[str]:
+    run = report.run
+    return [
+        f"# {words.VERDICTS[report.verdict.status]}: {_plain(run.title or run.scenario)}",
+        "",
+        _plain(report.verdict.text, 800),
+        "",
+        f"Run {_code(run.id)} ({run.status}), scenario {_code(run.scenario)}, target "
+        f"{_code(run.target)}, started {_plain(run.started, 40)}, "
+        f"{quantity.count(run.n_requests)} requests.",
+    ]
+
+
+def _validity(report: Report) -> list[str]:
+    checks = validity.checks(report)
+    doubts = [c for c in checks if c.mark == "doubt"]
+    text = "; ".join(f"{c.name}: {c.value}" for c in doubts)
+    lines = [
+        f"**Validity.** Receive stamps: {validity.STAMP_WORDS[report.validity.stamps]}. "
+        + (f"Doubts: {text}." if doubts else "No figure is past its limit.")
+    ]
+    caveats = report.validity.caveats
+    lines += [f"- {_plain(caveat)}" for caveat in caveats[:2]]
+    if len(caveats) > 2:
+        lines.append(f"- and {len(caveats) - 2} more in report.html")
+    return lines
+
+
+def _breakpoints(report: Report) -> list[str]:
+    if not report.breakpoints:
+        return ["No breakpoint was looked for."]
+    found = sorted(report.breakpoints, key=lambda b: not words.is_found(b))
+    lines = ["| Path | Where | Kind | Size | Component |", "| --- | --- | --- | --- | --- |"]
+    lines += [_breakpoint_row(b) for b in found[:_BREAKS_SHOWN]]
+    if len(found) > _BREAKS_SHOWN:
+        lines += ["", f"and {len(found) - _BREAKS_SHOWN} more in report.html"]
+    return lines
+
+
+def _breakpoint_row(b: Breakpoint) -> str:
+    place = words.place(b.at)
+    path = f"{words.path_of(b.at)}, {place}" if place else words.path_of(b.at)
+    where = words.where(b) if words.is_found(b) else f"along {line(b.axis, 40)}"
+    size = quantity.DASH
+    if b.effect is not None:
+        size = quantity.change_interval(b.effect, b.effect_low, b.effect_high)
+    component = quantity.DASH
+    if b.component is not None:
+        share = quantity.share_interval(b.share, b.share_low, b.share_high)
+        component = words.phase_name(b.component) + (f", {share}" if share else "")
+    metric = words.metric_quantile(b.metric, b.q)
+    cells = (f"{path}, {metric}", where, b.kind, size, component)
+    return "| " + " | ".join(_plain(cell, 120) for cell in cells) + " |"
+
+
+def _worst_cells(report: Report) -> list[str]:
+    metric, quantile = report.analysis.metric, quantile_key(report.analysis.q)
+    name = f"{words.METRICS[metric]} {quantile.upper()}"
+
+    def known(cell: Cell) -> float:
+        estimate = cell.metrics.get(metric, {}).get(quantile)
+        if estimate is None:
+            return 0.0
+        return estimate.value or estimate.low or 0.0
+
+    worst = [cell for cell in sorted(report.cells, key=known, reverse=True) if known(cell) > 0]
+    if not worst:
+        return [f"No cell has a {name}."]
+    varying = list(grid.varying_factors(report.cells))
+    lines = [f"| Worst cells | {name} | n | Failed | State |", "| --- | --- | --- | --- | --- |"]
+    for cell in worst[:_CELLS_SHOWN]:
+        estimate = cell.metrics[metric][quantile]
+        text = quantity.duration_interval(
+            estimate.value, estimate.low, estimate.high, _unit(known(worst[0]))
+        )
+        cells = (
+            grid.cell_label(cell, varying),
+            text or quantity.DASH,
+            quantity.count(cell.n),
+            quantity.count(failed_requests(cell)),
+            words.STATES[cell.state],
+        )
+        lines.append("| " + " | ".join(_plain(part, 120) for part in cells) + " |")
+    return lines
+
+
+def _unit(largest: float) -> Unit:
+    return quantity.shared_unit(largest)
+
+
+def _footer(report: Report) -> list[str]:
+    n = len(report.caveats)
+    caveats = f"{n} caveat{'s' if n != 1 else ''} in report.html. " if n else ""
+    return [f"{caveats}Again: {_code(report.reproduce.command)} (seed {report.reproduce.seed})"]
+
+
+def _plain(text: str, limit: int = 200) -> str:
+    """Text that Markdown shows as it is: no link, no picture, no tag, no table bar."""
+    return re.sub(r"([\\`*\[\]<>|#~!]|(?<!\w)_|_(?!\w))", r"\\\1", line(text, limit))
+
+
+def _code(text: str) -> str:
+    bounded = line(text, 300).replace("`", "'").replace("|", "\u00a6")
+    return f"`{bounded or '-'}`"

@@ -1,0 +1,322 @@
+"""The full table: one row for each cell, and the same rows as CSV.
+
+The page shows the analysed metric at three quantiles and the tail of the others; the CSV has every
+number of every cell, in seconds, for programs. Sorting uses the numbers, not their text.
+"""
+
+import csv
+import io
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from harness.report import grid, quantity, words
+from harness.report.quantity import Unit
+from harness.report.schema import Cell, Estimate, MetricName, Quantile, Report
+from harness.report.text import line, unique_slugs
+from harness.stats.quantile_ci import n_for_finite
+
+QUANTILES: Final[dict[Quantile, float]] = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
+_NOTES_SHOWN: Final = 3
+_CHOICES_LIMIT: Final = 40
+_GOOD_OUTCOME: Final = "ok"  # and ok_length, ok_no_done, ok_no_finish
+_FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r")
+
+
+@dataclass(frozen=True)
+class Column:
+    """A heading; numbers stand to the right."""
+
+    title: str
+    unit: str = ""
+    is_number: bool = True
+    meaning: str = ""
+    choices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What stands in one square of the table.
+
+    Attributes:
+        text: the value, or None where it is undefined.
+        interval: the bounds in brackets, or empty.
+        note: a second line.
+        reason: why the value is undefined or a bound open.
+        sort: what to sort by; empty goes last.
+        notes: several lines, for the last column.
+    """
+
+    text: str | None
+    interval: str = ""
+    note: str = ""
+    reason: str = ""
+    sort: str = ""
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Row:
+    """One cell of the grid."""
+
+    anchor: str
+    name: str
+    label: str
+    is_doubtful: bool
+    entries: tuple[Entry, ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Headings and rows."""
+
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    constants: str
+
+
+def quantile_key(q: float) -> Quantile:
+    """The stored quantile nearest to `q`."""
+    return min(QUANTILES, key=lambda name: abs(QUANTILES[name] - q))
+
+
+def anchors(report: Report) -> dict[str, str]:
+    """Element id by cell id: `cell-c03`."""
+    slugs = unique_slugs([cell.id for cell in report.cells])
+    return {cell.id: f"cell-{slug}" for cell, slug in zip(report.cells, slugs, strict=True)}
+
+
+def build_table(report: Report) -> Table:
+    """The rows of the page."""
+    varying = list(grid.varying_factors(report.cells))
+    metrics = _metric_columns(report)
+    units = {
+        (metric, quantile): _column_unit(report.cells, metric, quantile)
+        for metric, quantile in metrics
+    }
+    columns = [Column("Cell", is_number=False)]
+    columns += [_factor_column(report, name) for name in varying]
+    states = dict.fromkeys(words.STATES[cell.state] for cell in report.cells)
+    columns += [Column("State", is_number=False, choices=_choices(states))]
+    columns += [Column("n", meaning="requests, and how many independent ones they are worth")]
+    columns += [
+        Column(
+            f"{words.METRICS[metric]} {quantile.upper()}",
+            units[metric, quantile].name,
+            meaning=words.METRIC_MEANINGS[metric],
+        )
+        for metric, quantile in metrics
+    ]
+    columns += [Column("Completed", "/s"), Column("Tokens", "in / out"), Column("Failed")]
+    columns += [Column("Notes", is_number=False)]
+    ids = anchors(report)
+    rows = tuple(
+        Row(
+            ids[cell.id],
+            line(cell.id, 40),
+            grid.cell_label(cell, varying),
+            cell.state in words.DOUBTFUL_STATES,
+            tuple(_entries(report, cell, varying, metrics, units)),
+        )
+        for cell in report.cells
+    )
+    return Table(tuple(columns), rows, _constants(report, varying))
+
+
+def open_bound_reason(estimate: Estimate, q: float, confidence: float, cell: Cell) -> str:
+    """How many requests more would close the bound; empty where it is closed or cannot be said."""
+    if estimate.low is not None and estimate.high is not None:
+        return ""
+    if not 0 < q < 1 or not 0 < confidence < 1:
+        return ""
+    effective = cell.n if cell.n_effective is None else cell.n_effective
+    if effective <= 0 or cell.n <= 0:
+        return ""
+    missing = math.ceil((n_for_finite(q, confidence) - effective) * cell.n / effective)
+    return f"needs {quantity.count(missing)} more" if missing > 0 else ""
+
+
+def failed_requests(cell: Cell) -> int:
+    """Requests of a cell that did not end well."""
+    return sum(n for name, n in cell.outcomes.items() if not name.startswith(_GOOD_OUTCOME))
+
+
+def no_value_reason(cell: Cell, what: str) -> str:
+    """Why an estimate is undefined, from the cell's own caveats."""
+    if cell.n == 0:
+        return f"{what}: no request completed"
+    if cell.caveats:
+        return f"{what} undefined: {line(cell.caveats[0], 160)}"
+    return f"{what} was not measured in this cell"
+
+
+def to_csv(report: Report) -> str:
+    """Every number of every cell, one row a cell, seconds and shares as they are."""
+    factors = list(dict.fromkeys(name for cell in report.cells for name in cell.factors))
+    metrics = [m for m in words.METRICS if any(m in cell.metrics for cell in report.cells)]
+    outcomes = sorted({name for cell in report.cells for name in cell.outcomes})
+    phases = sorted({name for cell in report.cells for name in cell.phases_tail_s})
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    head = ["cell", *factors, "state", "n", "n_effective"]
+    head += [
+        f"{metric}_{quantile}{bound}"
+        for metric in metrics
+        for quantile in QUANTILES
+        for bound in ("", "_low", "_high")
+    ]
+    head += ["sent_rps", "completed_rps", "prompt_tokens_mean", "output_tokens_mean"]
+    head += [f"outcome_{name}" for name in outcomes]
+    head += [f"phase_tail_{name}_s" for name in phases]
+    head += ["features", "caveats"]
+    writer.writerow(map(_safe, head))
+    for cell in report.cells:
+        row: list[object] = [cell.id, *(cell.factors.get(name) for name in factors)]
+        row += [cell.state, cell.n, cell.n_effective]
+        for metric in metrics:
+            for quantile in QUANTILES:
+                estimate = cell.metrics.get(metric, {}).get(quantile)
+                row += (
+                    [estimate.value, estimate.low, estimate.high] if estimate else [None] * 3
+                )
+        row += [cell.sent_rps, cell.completed_rps]
+        row += [cell.tokens.prompt_mean, cell.tokens.output_mean]
+        row += [cell.outcomes.get(name, 0) for name in outcomes]
+        row += [cell.phases_tail_s.get(name) for name in phases]
+        row += ["; ".join(map(line, cell.features)), "; ".join(map(line, cell.caveats))]
+        writer.writerow(map(_safe, row))
+    return buffer.getvalue()
+
+
+def _metric_columns(report: Report) -> list[tuple[MetricName, Quantile]]:
+    first = report.analysis.metric
+    tail = quantile_key(report.analysis.q)
+    present = [m for m in words.METRICS if any(cell.metrics.get(m) for cell in report.cells)]
+    columns: list[tuple[MetricName, Quantile]] = [(first, quantile) for quantile in QUANTILES]
+    columns += [(metric, tail) for metric in present if metric != first]
+    return columns
+
+
+def _factor_column(report: Report, name: str) -> Column:
+    if name == "accelerated":
+        paths = dict.fromkeys(words.path_of(cell.factors) for cell in report.cells)
+        return Column("path", is_number=False, choices=_choices(paths))
+    values = [cell.factors[name] for cell in report.cells if name in cell.factors]
+    shown = dict.fromkeys(line(quantity.factor_value(v), 60) for v in sorted(values, key=grid.order))
+    return Column(line(name, 40), is_number=all(map(grid.is_number, values)), choices=_choices(shown))
+
+
+def _choices(values: Iterable[str]) -> tuple[str, ...]:
+    """Values to choose from where there are some, and not too many."""
+    found = tuple(values)
+    return found if 2 <= len(found) <= _CHOICES_LIMIT else ()
+
+
+def _column_unit(cells: Sequence[Cell], metric: MetricName, quantile: Quantile) -> Unit:
+    values = grid.estimate_values(cells, metric, quantile)
+    return quantity.shared_unit(max(values, default=0.0))
+
+
+def _entries(
+    report: Report,
+    cell: Cell,
+    varying: Sequence[str],
+    metrics: Sequence[tuple[MetricName, Quantile]],
+    units: dict[tuple[MetricName, Quantile], Unit],
+) -> Iterable[Entry]:
+    for name in varying:
+        value = cell.factors.get(name)
+        if value is None:
+            yield Entry(None, reason=f"the cell has no {line(name, 40)}")
+        elif name == "accelerated":
+            yield Entry(words.path_of(cell.factors), sort=str(int(bool(value))))
+        else:
+            yield Entry(line(quantity.factor_value(value), 60), sort=str(value)[:60])
+    yield Entry(words.STATES[cell.state], sort=cell.state)
+    effective = cell.n_effective
+    note = f"worth {quantity.count(effective)}" if effective is not None else ""
+    yield Entry(quantity.count(cell.n), note=note, sort=str(cell.n))
+    for metric, quantile in metrics:
+        yield _estimate_entry(report, cell, metric, quantile, units[metric, quantile])
+    rate = cell.completed_rps
+    yield (
+        Entry(None, reason=no_value_reason(cell, "rate"))
+        if rate is None
+        else Entry(quantity.number(rate), sort=repr(rate))
+    )
+    yield _tokens_entry(cell)
+    failed = failed_requests(cell)
+    kinds = tuple(
+        f"{line(name, 40)}: {quantity.count(n)}"
+        for name, n in sorted(cell.outcomes.items())[:8]
+        if not name.startswith(_GOOD_OUTCOME) and n
+    )
+    yield Entry(quantity.count(failed), sort=str(failed), notes=kinds)
+    yield _notes_entry(cell)
+
+
+def _estimate_entry(
+    report: Report, cell: Cell, metric: MetricName, quantile: Quantile, unit: Unit
+) -> Entry:
+    what = f"{words.METRICS[metric]} {quantile.upper()}"
+    estimate = cell.metrics.get(metric, {}).get(quantile)
+    if estimate is None:
+        return Entry(None, reason=no_value_reason(cell, what))
+    text = quantity.duration_interval(estimate.value, estimate.low, estimate.high, unit)
+    if text is None:
+        return Entry(None, reason=no_value_reason(cell, what))
+    value, _, bounds = text.replace(f" {unit.name}", "").partition(" (")
+    reason = open_bound_reason(
+        estimate, QUANTILES[quantile], report.analysis.confidence, cell
+    )
+    known = estimate.value if estimate.value is not None else estimate.low
+    return Entry(
+        value,
+        interval=f"({bounds}" if bounds else "",
+        note=reason,
+        reason=reason and f"open bound: {reason} requests",
+        sort="" if known is None else repr(known),
+    )
+
+
+def _tokens_entry(cell: Cell) -> Entry:
+    prompt, output = cell.tokens.prompt_mean, cell.tokens.output_mean
+    if prompt is None and output is None:
+        return Entry(None, reason=no_value_reason(cell, "token counts"))
+    sides = [quantity.DASH if side is None else quantity.number(side) for side in (prompt, output)]
+    source = f"counted by {line(cell.tokens.count_source, 40)}" if cell.tokens.count_source else ""
+    return Entry(" / ".join(sides), reason=source, sort=repr(prompt or 0.0))
+
+
+def _notes_entry(cell: Cell) -> Entry:
+    notes = [line(caveat, 160) for caveat in cell.caveats[:_NOTES_SHOWN]]
+    more = len(cell.caveats) - _NOTES_SHOWN
+    if more > 0:
+        notes.append(f"and {more:,} more in report.json")
+    if cell.features:
+        shown = ", ".join(line(name, 40) for name in cell.features[:6])
+        notes.append(f"features: {shown}" + (" \u2026" if len(cell.features) > 6 else ""))
+    return Entry("", notes=tuple(notes), sort=str(len(cell.caveats)))
+
+
+def _constants(report: Report, varying: Sequence[str]) -> str:
+    if not report.cells:
+        return ""
+    first = report.cells[0].factors
+    fixed = {name: value for name, value in first.items() if name not in varying}
+    parts = [
+        f"{line(name, 40)} {line(quantity.factor_value(value), 40)}" for name, value in fixed.items()
+    ]
+    return ", ".join(parts[:12])
+
+
+def _safe(value: object) -> object:
+    """A text that a spreadsheet would run as a formula gets a quote in front."""
+    if isinstance(value, str) and value.startswith(_FORMULA_STARTS):
+        return f"'{value}"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return repr(value)
+    return value

@@ -1,0 +1,158 @@
+"""Whether the numbers may be believed: each figure of the harness's own account, with a mark.
+
+The marks here only colour the page; what makes a run invalid is decided by the findings and comes
+in with the verdict. A figure that is not known is marked as such and never as good.
+"""
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from harness.report import quantity
+from harness.report.schema import Report, Validity
+
+Mark = Literal["good", "doubt", "unknown", "plain"]
+MARK_WORDS: Final[dict[Mark, str]] = {
+    "good": "ok",
+    "doubt": "doubt",
+    "unknown": "not known",
+    "plain": "no limit",
+}
+STAMP_WORDS: Final = {"kernel": "kernel", "tap": "network tap", "user": "user space"}
+
+LAG_FLOOR_S: Final = 0.001
+LAG_SHARE: Final = 0.01
+LATE_READ_LIMIT: Final = 0.05
+COALESCED_LIMIT: Final = 0.05
+RATE_SHORTFALL_LIMIT: Final = 0.02
+CPU_LIMIT: Final = 0.8
+EXACT_LIMIT: Final = 0.99
+
+
+@dataclass(frozen=True)
+class Check:
+    """One tile of the validity row."""
+
+    name: str
+    value: str | None
+    mark: Mark
+    meaning: str
+
+
+def lag_limit_s(report: Report) -> float:
+    """Lag that may pass: 1 ms, or 1 % of the smallest cell P99 where that is more."""
+    tails = (cell.metrics.get(report.analysis.metric, {}).get("p99") for cell in report.cells)
+    known = [tail.value for tail in tails if tail and tail.value is not None]
+    return max(LAG_FLOOR_S, LAG_SHARE * min(known)) if known else LAG_FLOOR_S
+
+
+def checks(report: Report) -> list[Check]:
+    """All tiles, in reading order."""
+    validity = report.validity
+    limit_s = lag_limit_s(report)
+    limit = quantity.duration(limit_s)
+    is_stamped = validity.stamps != "user"
+    return [
+        Check(
+            "Receive stamps",
+            STAMP_WORDS[validity.stamps],
+            "good" if is_stamped else "doubt",
+            "Arrival times come from the network stack: a busy client cannot move them."
+            if is_stamped
+            else "Arrival times are taken by the client program: its delays are in them.",
+        ),
+        Check(
+            "Receive lag P99",
+            _duration(validity.rx_lag_p99_s),
+            _below(validity.rx_lag_p99_s, None if is_stamped else limit_s),
+            "From arrival to the client reading it."
+            + (" Stamps keep it out of the latencies." if is_stamped else f" Limit {limit}."),
+        ),
+        Check(
+            "Dispatch lag P99",
+            _duration(validity.dispatch_lag_p99_s),
+            _below(validity.dispatch_lag_p99_s, limit_s),
+            f"From the planned to the real send; counted as latency. Limit {limit}.",
+        ),
+        Check(
+            "Read late",
+            _share(validity.late_read_share),
+            _below(validity.late_read_share, LATE_READ_LIMIT),
+            "Events read together with later ones: their own arrival time is a range.",
+        ),
+        Check(
+            "Coalesced",
+            _share(validity.coalesced_share),
+            _below(validity.coalesced_share, COALESCED_LIMIT),
+            "Events that came in one piece with another: the gap between them is not seen.",
+        ),
+        Check(
+            "Offered and sent rate" if validity.offered_rps is not None else "Sent rate",
+            _rates(validity),
+            _rate_mark(validity),
+            "Requests per second that were planned, and that were really sent."
+            if validity.offered_rps is not None
+            else "Requests per second really sent; a closed loop plans none.",
+        ),
+        Check(
+            "Client CPU",
+            _share(validity.client_cpu_share),
+            _below(validity.client_cpu_share, CPU_LIMIT),
+            f"Share of one core the load process used. Limit {quantity.percent(CPU_LIMIT)}.",
+        ),
+        Check(
+            "Clock steps",
+            str(validity.clock_steps),
+            "good" if validity.clock_steps == 0 else "doubt",
+            "Times the machine's clock was set during the run.",
+        ),
+        Check(
+            "Prompt length exact",
+            _share(validity.prompt_length_exact_share),
+            _above(validity.prompt_length_exact_share, EXACT_LIMIT),
+            "Prompts that had just the number of tokens the plan asked for.",
+        ),
+        Check(
+            "Output length exact",
+            _share(validity.output_length_exact_share),
+            _above(validity.output_length_exact_share, EXACT_LIMIT),
+            "Answers that had just the number of tokens the plan asked for.",
+        ),
+    ]
+
+
+def _below(value: float | None, limit: float | None) -> Mark:
+    if value is None:
+        return "unknown"
+    return "good" if limit is None or value <= limit else "doubt"
+
+
+def _above(value: float | None, limit: float) -> Mark:
+    if value is None:
+        return "unknown"
+    return "good" if value >= limit else "doubt"
+
+
+def _rate_mark(validity: Validity) -> Mark:
+    if validity.sent_rps is None:
+        return "unknown"
+    if validity.offered_rps is None:
+        return "plain"
+    missing = validity.offered_rps - validity.sent_rps
+    return "good" if missing <= RATE_SHORTFALL_LIMIT * validity.offered_rps else "doubt"
+
+
+def _rates(validity: Validity) -> str | None:
+    if validity.sent_rps is None:
+        return None
+    sent = quantity.number(validity.sent_rps)
+    if validity.offered_rps is None:
+        return f"{sent} /s sent"
+    return f"{quantity.number(validity.offered_rps)} / {sent} per s"
+
+
+def _duration(value: float | None) -> str | None:
+    return None if value is None else quantity.duration(value)
+
+
+def _share(value: float | None) -> str | None:
+    return None if value is None else quantity.percent(value)

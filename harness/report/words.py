@@ -1,0 +1,267 @@
+"""Breakpoints, metrics, phases and verdicts in plain words.
+
+The captions of the report say in one or two sentences what a breakpoint's numbers say, and no more:
+an open bound stays open, a component that is not certain is not called the cause. The verdict's own
+text comes in as data; nothing here decides anything.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from harness.metrics.phases import SERVER_PHASES
+from harness.report import quantity
+from harness.report.schema import (
+    Breakpoint,
+    CellState,
+    ComparedMetric,
+    Factor,
+    MetricName,
+    RankedComponent,
+    VerdictStatus,
+)
+from harness.report.text import line
+
+METRICS: Final[dict[MetricName, str]] = {
+    "ttft_s": "TTFT",
+    "ttfo_s": "TTFO",
+    "itl_s": "ITL",
+    "tpot_s": "TPOT",
+    "e2e_s": "E2E",
+    "service_ttft_s": "service TTFT",
+    "service_e2e_s": "service E2E",
+}
+METRIC_MEANINGS: Final[dict[MetricName, str]] = {
+    "ttft_s": "time from the intended send to the first token",
+    "ttfo_s": "time from the intended send to the first token outside the reasoning",
+    "itl_s": "gap between two tokens",
+    "tpot_s": "mean time per token after the first",
+    "e2e_s": "time from the intended send to the last token",
+    "service_ttft_s": "time from the real send to the first token",
+    "service_e2e_s": "time from the real send to the last token",
+}
+PHASES: Final[dict[str, str]] = {
+    "queue": "waiting for a batch slot",
+    "kv_wait": "waiting for KV memory",
+    "stall": "resident but not scheduled",
+    "tokenize": "tokenizing",
+    "embed": "embedding",
+    "mask": "mask building",
+    "attention": "attention",
+    "ffn": "feed-forward layers",
+    "kv": "KV cache upkeep",
+    "penalty": "sampling penalties",
+    "sample": "sampling",
+    "detokenize": "detokenizing",
+    "store": "journal writes",
+    "stream": "streaming",
+    "gc": "garbage collection",
+    "network": "network and client",
+    "other": "everything else",
+}
+PHASE_MEANINGS: Final[dict[str, str]] = {
+    **SERVER_PHASES,
+    "network": "what the client saw beyond the server's own account",
+}
+STATES: Final[dict[CellState, str]] = {
+    "fixed": "as planned",
+    "converged": "converged",
+    "wide": "interval still wide",
+    "nonstationary": "not stationary",
+    "saturated": "saturated",
+    "invalid-client": "client too slow",
+    "partial": "partial",
+    "failed": "failed",
+}
+DOUBTFUL_STATES: Final[frozenset[CellState]] = frozenset(
+    {"wide", "nonstationary", "saturated", "invalid-client", "partial", "failed"}
+)
+VERDICTS: Final[dict[VerdictStatus, str]] = {
+    "pass": "Pass",
+    "improvement": "Improvement",
+    "regression": "Regression",
+    "requests_failed": "Requests failed",
+    "slo_missed": "SLO missed",
+    "undecided": "Undecided",
+    "suspect": "Suspect",
+    "invalid": "Invalid measurement",
+}
+PATHS: Final[dict[bool | None, str]] = {
+    False: "baseline",
+    True: "accelerated",
+    None: "measured",
+}
+NAME_LIMIT: Final = 40
+
+
+def quantile_name(q: float) -> str:
+    """0.99 -> P99; 0.999 -> P99.9."""
+    return f"P{q * 100:.10g}"
+
+
+def metric_quantile(metric: MetricName, q: float) -> str:
+    """`TTFT P99`."""
+    return f"{METRICS[metric]} {quantile_name(q)}"
+
+
+def phase_name(component: str) -> str:
+    """A phase in words; an unknown one keeps its name."""
+    return PHASES.get(component) or line(component, NAME_LIMIT)
+
+
+def path_of(factors: Mapping[str, Factor]) -> str:
+    """`baseline` or `accelerated`; `measured` where the grid has no such factor."""
+    value = factors.get("accelerated")
+    return PATHS[value if isinstance(value, bool) else None]
+
+
+def place(factors: Mapping[str, Factor]) -> str:
+    """The other factors, `cot_depth 2, frequency_penalty 0.5`; empty without any."""
+    rest = ((name, value) for name, value in factors.items() if name != "accelerated")
+    return ", ".join(
+        f"{line(name, NAME_LIMIT)} {line(quantity.factor_value(value), NAME_LIMIT)}"
+        for name, value in rest
+    )
+
+
+def is_found(breakpoint_: Breakpoint) -> bool:
+    """Whether it is a change of regime and not a gradual rise or nothing."""
+    return breakpoint_.kind not in {"gradual", "none"}
+
+
+def where(breakpoint_: Breakpoint) -> str:
+    """`between prompt_tokens 224 and 256`, or what is known of it."""
+    axis = line(breakpoint_.axis, NAME_LIMIT)
+    low, high = breakpoint_.low, breakpoint_.high
+    if low is not None and high is not None:
+        if low == high:
+            return f"at {axis} {quantity.factor_value(low)}"
+        return f"between {axis} {_axis_value(low)} and {_axis_value(high)}"
+    if low is not None:
+        return f"somewhere above {axis} {_axis_value(low)}"
+    if high is not None:
+        return f"somewhere below {axis} {_axis_value(high)}"
+    if breakpoint_.location is not None:
+        return f"near {axis} {_axis_value(breakpoint_.location)}, interval unknown"
+    return f"at a place along {axis} that is not known"
+
+
+def headline(breakpoint_: Breakpoint) -> str:
+    """A title of a few words: `Baseline: jump between prompt_tokens 224 and 256`."""
+    axis = line(breakpoint_.axis, NAME_LIMIT)
+    at = place(breakpoint_.at)
+    path = path_of(breakpoint_.at).capitalize() + (f" at {at}" if at else "")
+    if breakpoint_.kind == "none":
+        return f"{path}: no break along {axis}"
+    if breakpoint_.kind == "gradual":
+        return f"{path}: gradual along {axis}"
+    if breakpoint_.kind == "staircase":
+        return f"{path}: staircase along {axis}"
+    if breakpoint_.kind == "surface":
+        return f"{path}: surface over {_axes(breakpoint_)}"
+    noun = {"jump": "jump", "kink": "kink", "both": "jump and kink"}[breakpoint_.kind]
+    return f"{path}: {noun} {where(breakpoint_)}"
+
+
+def sentence(breakpoint_: Breakpoint) -> str:
+    """What the breakpoint says, in one or two sentences."""
+    at = place(breakpoint_.at)
+    subject = f"{path_of(breakpoint_.at).capitalize()} " + metric_quantile(
+        breakpoint_.metric, breakpoint_.q
+    )
+    subject += f" at {at}" if at else ""
+    return f"{subject} {_predicate(breakpoint_)}."
+
+
+def cause(breakpoint_: Breakpoint) -> str:
+    """Which component is behind it, or the first of the ranked list with its doubt."""
+    if breakpoint_.component is not None:
+        share = quantity.share_interval(
+            breakpoint_.share, breakpoint_.share_low, breakpoint_.share_high
+        )
+        name = phase_name(breakpoint_.component)
+        return f"behind it: {name}" + (f" ({_of_the_rise(share)})" if share else "")
+    if not breakpoint_.ranked:
+        return "no component is known"
+    first = breakpoint_.ranked[0]
+    share = ranked_share(first) or "share unknown"
+    return f"no component is certain to hold half of it; first is {phase_name(first.component)} ({share})"
+
+
+def ranked_share(ranked: RankedComponent) -> str | None:
+    """`82 % (75-88)`."""
+    return quantity.share_interval(ranked.share, ranked.low, ranked.high)
+
+
+def comparison(compared: ComparedMetric) -> str:
+    """`faster: 55 % less time (50-59 %)`."""
+    if compared.verdict == "undecided":
+        return "undecided: the interval holds both"
+    if compared.verdict == "same":
+        return "same within the margin"
+    if compared.ratio is None:
+        return compared.verdict
+    ratio = compared.ratio
+    if compared.verdict == "faster":
+        return f"faster: {quantity.percent(1 - ratio)} less time" if ratio < 1 else "faster"
+    return f"slower: {quantity.percent(ratio - 1)} more time" if ratio > 1 else "slower"
+
+
+def _predicate(breakpoint_: Breakpoint) -> str:
+    axis = line(breakpoint_.axis, NAME_LIMIT)
+    kind = breakpoint_.kind
+    if kind == "none":
+        return f"has no break along {axis}; {_detectable(breakpoint_)}"
+    size = _size(breakpoint_)
+    if kind == "gradual":
+        by = f" by {size}" if size else ""
+        return f"rises gradually along {axis}{by}{_width(breakpoint_)}; no place stands out as a break"
+    if kind == "staircase":
+        by = f", {size} in all" if size else ""
+        return f"climbs a staircase of similar small steps along {axis}{by}; none is a break of its own"
+    if kind == "surface":
+        by = f" by {size}" if size else ""
+        return f"changes regime{by} on a surface over {_axes(breakpoint_)}; {cause(breakpoint_)}"
+    falls = breakpoint_.effect is not None and breakpoint_.effect < 0
+    by = f" by {size}" if size else ""
+    if kind == "kink":
+        verb = "bends down" if falls else "starts to climb faster"
+        size_said = f" ({size} against the earlier trend)" if size else ""
+        return f"{verb} {where(breakpoint_)}{size_said}; {cause(breakpoint_)}"
+    verb = "drops" if falls else "jumps"
+    tail = " and changes slope there" if kind == "both" else ""
+    return f"{verb}{by} {where(breakpoint_)}{tail}; {cause(breakpoint_)}"
+
+
+def _detectable(breakpoint_: Breakpoint) -> str:
+    if breakpoint_.detectable_effect is None:
+        return "how large a break would have been seen is not known"
+    return f"one above {quantity.percent(breakpoint_.detectable_effect)} would have been seen"
+
+
+def _size(breakpoint_: Breakpoint) -> str:
+    if breakpoint_.effect is None:
+        return ""
+    return quantity.change_interval(
+        breakpoint_.effect, breakpoint_.effect_low, breakpoint_.effect_high
+    )
+
+
+def _width(breakpoint_: Breakpoint) -> str:
+    if breakpoint_.width_octaves is None or breakpoint_.width_octaves <= 0:
+        return ""
+    return f" over {quantity.number(breakpoint_.width_octaves, 2)} octaves"
+
+
+def _of_the_rise(share: str) -> str:
+    head, bracket, bounds = share.partition(" (")
+    said = f"{head} of the rise"
+    return f"{said}, {bounds.removesuffix(')')} %" if bracket else said
+
+
+def _axes(breakpoint_: Breakpoint) -> str:
+    names = breakpoint_.axes or [breakpoint_.axis]
+    return f" {quantity.TIMES} ".join(line(name, NAME_LIMIT) for name in names)
+
+
+def _axis_value(value: float) -> str:
+    return quantity.number(value) if value != int(value) else quantity.factor_value(value)

@@ -1,0 +1,297 @@
+"""Reports to test with: the quickstart shape, and a grid of three axes.
+
+The numbers are made up once and follow the shape of a real run: the baseline runs out of KV memory
+between prompts of 224 and 256 tokens, the accelerated path rises gradually.
+"""
+
+from typing import Any
+
+from harness.report.schema import (
+    Analysis,
+    Breakpoint,
+    Cell,
+    ComparedMetric,
+    Comparison,
+    Estimate,
+    Factor,
+    RankedComponent,
+    Report,
+    Reproduce,
+    Run,
+    TokenCounts,
+    Validity,
+    Verdict,
+)
+
+PROMPTS = (64, 128, 192, 224, 256, 320, 368)
+TTFT_P99_MS = {
+    False: (20.0, 36.0, 49.0, 51.0, 129.0, 151.0, 176.0),
+    True: (20.0, 35.0, 47.0, 50.0, 58.0, 66.0, 90.0),
+}
+ENVIRONMENT = {
+    "tailbreak": "0.1.0",
+    "python": "3.11.7",
+    "os": "Linux 6.1",
+    "machine": "x86_64",
+    "cpu": "Example CPU at 2.4 GHz",
+    "cores": "2",
+    "memory_gib": "7.8",
+    "clock_source": "tsc",
+    "locust version": "2.43.1",
+    "torch version": "2.13.0+cpu",
+}
+
+
+def make_report(**changes: Any) -> Report:
+    """The quickstart: prompt length along the axis, baseline beside accelerated."""
+    cells = [
+        make_cell(
+            f"c{2 * i + int(accelerated):02d}",
+            {"prompt_tokens": prompt, "accelerated": accelerated},
+            TTFT_P99_MS[accelerated][i] / 1000,
+        )
+        for i, prompt in enumerate(PROMPTS)
+        for accelerated in (False, True)
+    ]
+    parts: dict[str, Any] = {
+        "run": make_run(),
+        "analysis": Analysis(metric="ttft_s", q=0.99, confidence=0.95, axis="prompt_tokens"),
+        "verdict": Verdict(
+            status="pass",
+            text="The baseline breaks between 224 and 256 prompt tokens, where requests start to "
+            "wait for KV memory; the accelerated path does not break up to 368.",
+        ),
+        "validity": make_validity(),
+        "cells": cells,
+        "breakpoints": [make_jump(), make_gradual()],
+        "comparison": make_comparison(cells),
+        "reproduce": Reproduce(
+            command="tailbreak run scenarios/quickstart.toml --seed 20261130",
+            seed=20261130,
+            environment=ENVIRONMENT,
+        ),
+        "caveats": [
+            "One server start: the spread between starts is not in the intervals.",
+            "Two cores are shared by the server and the load: absolute times belong to this machine.",
+        ],
+    }
+    return Report(**{**parts, **changes})
+
+
+def make_grid_report(**changes: Any) -> Report:
+    """Three axes: prompt length, CoT depth and frequency penalty, on both paths."""
+    cells = []
+    for prompt in (64, 192, 320):
+        for depth in (0, 2, 4):
+            for penalty in (0.0, 0.5):
+                for accelerated in (False, True):
+                    factors: dict[str, Factor] = {
+                        "prompt_tokens": prompt,
+                        "cot_depth": depth,
+                        "frequency_penalty": penalty,
+                        "accelerated": accelerated,
+                    }
+                    seconds = 0.012 + prompt * 1.4e-4 + depth * 0.004 + penalty * 0.003
+                    if not accelerated and prompt + 48 * depth > 300:
+                        seconds *= 2.3
+                    cells.append(make_cell(f"c{len(cells):02d}", factors, seconds))
+    jumps = [
+        make_jump(
+            low=192.0 if depth < 4 else 64.0,
+            high=320.0 if depth < 4 else 192.0,
+            location=256.0 if depth < 4 else 128.0,
+            at={"cot_depth": depth, "frequency_penalty": penalty, "accelerated": False},
+        )
+        for depth in (0, 2, 4)
+        for penalty in (0.0, 0.5)
+    ]
+    nones = [
+        make_gradual(
+            kind="none",
+            at={"cot_depth": depth, "frequency_penalty": penalty, "accelerated": True},
+            effect=None,
+            effect_low=None,
+            effect_high=None,
+            width_octaves=None,
+        )
+        for depth in (0, 2, 4)
+        for penalty in (0.0, 0.5)
+    ]
+    parts: dict[str, Any] = {
+        "run": make_run(scenario="grid", title="Prompt length, CoT depth and penalty"),
+        "cells": cells,
+        "breakpoints": jumps + nones,
+        "comparison": make_comparison(cells),
+    }
+    return make_report(**{**parts, **changes})
+
+
+def make_run(**changes: Any) -> Run:
+    """Which run it is."""
+    parts: dict[str, Any] = {
+        "id": "20261130-021500-quickstart",
+        "scenario": "quickstart",
+        "title": "Prompt length against TTFT P99, baseline beside accelerated",
+        "target": "http://127.0.0.1:8100",
+        "started": "2026-11-30T02:15:00+00:00",
+        "status": "complete",
+        "duration_s": 192.4,
+        "n_requests": 7168,
+    }
+    return Run(**{**parts, **changes})
+
+
+def make_validity(**changes: Any) -> Validity:
+    """A run that measured well."""
+    parts: dict[str, Any] = {
+        "stamps": "kernel",
+        "rx_lag_p99_s": 0.00042,
+        "dispatch_lag_p99_s": 0.00031,
+        "late_read_share": 0.004,
+        "coalesced_share": 0.0012,
+        "offered_rps": None,
+        "sent_rps": 41.7,
+        "client_cpu_share": 0.23,
+        "clock_steps": 0,
+        "prompt_length_exact_share": 1.0,
+        "output_length_exact_share": 1.0,
+        "caveats": [],
+    }
+    return Validity(**{**parts, **changes})
+
+
+def make_cell(cell_id: str, factors: dict[str, Factor], p99_s: float, **changes: Any) -> Cell:
+    """A cell whose numbers follow from its TTFT P99."""
+    prompt = float(factors.get("prompt_tokens", 128))
+    base_s = 0.011 + prompt * 1.15e-4
+    wait_s = max(0.0, p99_s - 1.25 * base_s)
+    itl_s = 0.0021 + (0.0011 if not factors.get("accelerated") else 0.0004) * prompt / 368
+    phases = {
+        "queue": 0.0016,
+        "kv_wait": wait_s * 0.86,
+        "tokenize": 0.0002,
+        "embed": 0.0004,
+        "mask": 0.0001,
+        "attention": base_s * 0.42 + wait_s * 0.09,
+        "ffn": base_s * 0.38 + wait_s * 0.04,
+        "kv": base_s * 0.05,
+        "sample": 0.0011,
+        "detokenize": 0.0001,
+        "stream": 0.0009,
+        "network": 0.0003,
+    }
+    parts: dict[str, Any] = {
+        "id": cell_id,
+        "factors": factors,
+        "state": "fixed",
+        "n": 512,
+        "n_effective": 448.0,
+        "outcomes": {"ok": 512},
+        "metrics": {
+            "ttft_s": around(base_s * 0.8 + wait_s * 0.3, base_s + wait_s * 0.62, p99_s),
+            "itl_s": around(itl_s * 0.7, itl_s, itl_s * 1.9),
+            "e2e_s": around(base_s + 8 * itl_s, p99_s * 0.9 + 9 * itl_s, p99_s + 13 * itl_s),
+            "tpot_s": around(itl_s * 0.8, itl_s, itl_s * 1.3),
+        },
+        "phases_mean_s": {name: round(0.4 * s, 7) for name, s in phases.items()},
+        "phases_tail_s": {name: round(s, 7) for name, s in phases.items()},
+        "sent_rps": 42.0,
+        "completed_rps": round(8 / (p99_s * 0.8 + 8 * itl_s), 2),
+        "tokens": TokenCounts(prompt_mean=prompt, output_mean=8.02, count_source="server usage"),
+        "features": ["x-mc-accel"] if factors.get("accelerated") else [],
+        "caveats": [],
+    }
+    return Cell(**{**parts, **changes})
+
+
+def around(p50: float, p90: float, p99: float) -> dict[str, Estimate]:
+    """Three quantiles with intervals of a few per cent."""
+    return {
+        "p50": estimate(p50, 0.99, 1.01),
+        "p90": estimate(p90, 0.97, 1.035),
+        "p99": estimate(p99, 0.94, 1.085),
+    }
+
+
+def estimate(value: float, low: float, high: float) -> Estimate:
+    """A value with bounds given as factors."""
+    return Estimate(value=round(value, 7), low=round(value * low, 7), high=round(value * high, 7))
+
+
+def make_jump(**changes: Any) -> Breakpoint:
+    """The baseline's jump, KV memory behind it."""
+    parts: dict[str, Any] = {
+        "metric": "ttft_s",
+        "q": 0.99,
+        "axis": "prompt_tokens",
+        "at": {"accelerated": False},
+        "kind": "jump",
+        "location": 240.0,
+        "low": 224.0,
+        "high": 256.0,
+        "effect": 1.48,
+        "effect_low": 1.2,
+        "effect_high": 1.71,
+        "width_octaves": 0.1,
+        "component": "kv_wait",
+        "share": 0.82,
+        "share_low": 0.75,
+        "share_high": 0.88,
+        "ranked": [
+            RankedComponent(component="kv_wait", share=0.82, low=0.75, high=0.88),
+            RankedComponent(component="attention", share=0.09, low=0.05, high=0.14),
+            RankedComponent(component="ffn", share=0.05, low=0.02, high=0.09),
+            RankedComponent(component="queue", share=0.02, low=-0.02, high=0.05),
+        ],
+        "detectable_effect": 0.25,
+        "caveats": [],
+    }
+    return Breakpoint(**{**parts, **changes})
+
+
+def make_gradual(**changes: Any) -> Breakpoint:
+    """The accelerated path's gradual rise."""
+    parts: dict[str, Any] = {
+        "at": {"accelerated": True},
+        "kind": "gradual",
+        "location": None,
+        "low": None,
+        "high": None,
+        "effect": 3.5,
+        "effect_low": 3.1,
+        "effect_high": 3.9,
+        "width_octaves": 2.5,
+        "component": None,
+        "share": None,
+        "share_low": None,
+        "share_high": None,
+        "ranked": [],
+    }
+    return make_jump(**{**parts, **changes})
+
+
+def make_comparison(cells: list[Cell]) -> Comparison:
+    """Accelerated over baseline in every pair of cells."""
+    rows = []
+    for reference, candidate in zip(cells[::2], cells[1::2], strict=True):
+        before = reference.metrics["ttft_s"]["p99"].value
+        after = candidate.metrics["ttft_s"]["p99"].value
+        assert before is not None
+        assert after is not None
+        ratio = after / before
+        low, high = ratio * 0.93, ratio * 1.075
+        verdict = "faster" if high < 0.98 else "slower" if low > 1.02 else "undecided"
+        if 0.985 <= ratio <= 1.015:
+            verdict = "same"
+        rows.append(
+            ComparedMetric(
+                metric="ttft_s",
+                q=0.99,
+                cell=candidate.id,
+                ratio=round(ratio, 4),
+                low=round(low, 4),
+                high=round(high, 4),
+                verdict=verdict,
+            )
+        )
+    return Comparison(reference="baseline", candidate="accelerated", metrics=rows)
