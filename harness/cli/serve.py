@@ -1,0 +1,115 @@
+"""`tailbreak serve`: the reference inference server."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from pydantic import ValidationError
+
+from harness.base.errors import SetupError, TailbreakError
+from harness.server.options import LogLevel, ServerOptions, default_threads
+
+_HELP = """Serve the bundled language model over an OpenAI-compatible API.
+
+Built to be measured: every answer says where its time went (timings), and the header
+X-MC-Accel chooses the path: absent or false for the baseline, true for every accelerated
+feature, or a comma list such as paged_kv.
+
+  tailbreak serve --port 8000
+  curl http://127.0.0.1:8000/v1/infer -d '{"prompt": "Once upon a time", "max_tokens": 16}'
+
+Routes: /v1/infer, /v1/chat/completions, /v1/completions, /v1/models, /tokenize,
+/detokenize, /metrics, /healthz, /readyz. docs/server.md describes them.
+"""
+
+
+def serve(
+    *,
+    model: Annotated[
+        str, typer.Option(help="`tiny` (embedded) or a folder with a Llama-layout model.")
+    ] = "tiny",
+    host: Annotated[
+        str, typer.Option(help="Address to bind; other than loopback needs a key or --insecure.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on; 0 takes any free one.")] = 8000,
+    max_num_seqs: Annotated[int, typer.Option(help="Sequences that run together in one step.")] = 8,
+    max_model_len: Annotated[
+        int | None, typer.Option(help="Longest context in tokens; default: the model's limit.")
+    ] = None,
+    max_num_batched_tokens: Annotated[
+        int, typer.Option(help="Tokens one step may run; longer prompts come in chunks.")
+    ] = 512,
+    kv_tokens: Annotated[
+        int, typer.Option(help="Token slots of KV memory, the same for both paths.")
+    ] = 2560,
+    threads: Annotated[
+        int | None, typer.Option(help="Compute threads; default: all cores but one.")
+    ] = None,
+    max_queue: Annotated[
+        int, typer.Option(help="Requests that may wait; more are answered 429.")
+    ] = 256,
+    journal: Annotated[
+        Path | None, typer.Option(help="SQLite file for one row per request; default: temporary.")
+    ] = None,
+    api_key_env: Annotated[
+        str | None, typer.Option(help="Name of the environment variable that holds the API key.")
+    ] = None,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Allow any host to connect without a key.")
+    ] = False,
+    log_level: Annotated[LogLevel, typer.Option(help="How much to log.")] = "warning",
+    ends_with_stdin: Annotated[bool, typer.Option("--ends-with-stdin", hidden=True)] = False,
+) -> None:
+    """Serve the bundled language model over an OpenAI-compatible API."""
+    values = {
+        "model": model,
+        "host": host,
+        "port": port,
+        "max_num_seqs": max_num_seqs,
+        "max_model_len": max_model_len,
+        "max_num_batched_tokens": max_num_batched_tokens,
+        "kv_tokens": kv_tokens,
+        "threads": threads or default_threads(),
+        "max_queue": max_queue,
+        "journal": journal,
+        "api_key_env": api_key_env,
+        "insecure": insecure,
+        "log_level": log_level,
+    }
+    try:
+        _serve(_read_options(values), ends_with_stdin=ends_with_stdin)
+    except TailbreakError as error:
+        print(f"tailbreak serve: {error}", file=sys.stderr)
+        raise typer.Exit(int(error.exit_code)) from error
+
+
+serve.__doc__ = _HELP
+
+
+def _read_options(values: dict[str, object]) -> ServerOptions:
+    """Validate; every problem is told by the option's name."""
+    try:
+        return ServerOptions.model_validate(values)
+    except ValidationError as error:
+        problems = [
+            f"--{str(detail['loc'][0]).replace('_', '-')}: got {detail['input']}, {detail['msg']}"
+            for detail in error.errors()
+        ]
+        raise SetupError("; ".join(problems)) from error
+
+
+def _serve(options: ServerOptions, *, ends_with_stdin: bool) -> None:
+    # Imported late: `tailbreak --help` must not wait for the HTTP stack.
+    from harness.server.front_process import run_server
+
+    def announce(url: str) -> None:
+        print(f"tailbreak serve: {options.model_name} is ready at {url}", flush=True)
+
+    run_server(options, announce, ends_with_stdin=ends_with_stdin)
+
+
+if __name__ == "__main__":
+    typer.run(serve)

@@ -1,0 +1,59 @@
+"""`X-MC-Accel`: which accelerated features a request asks for, and which this build has.
+
+Absent or `false` is the baseline path; `true` is every exact feature; a comma list is just those.
+An unknown word is refused, never ignored: a measurement must not run something else than it says.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from harness.server.api_error import ApiError
+from harness.server.block_manager import BLOCK_SIZE, blocks_for
+from harness.server.contiguous import capacity_for
+
+if TYPE_CHECKING:
+    from harness.server.sequence import Layout
+
+HEADER: Final = "x-mc-accel"
+EXACT_FEATURES: Final = ("paged_kv",)
+
+
+def read_features(header: str | None) -> tuple[str, ...]:
+    """Turn the header's value into the features to run, in this build's order.
+
+    Raises:
+        ApiError: A word is unknown; the message lists what this build has.
+    """
+    words = [word.strip().lower() for word in (header or "false").split(",")]
+    if words == ["false"]:
+        return ()
+    unknown = [word for word in words if word not in {"true", *EXACT_FEATURES}]
+    if unknown:
+        raise ApiError(
+            400,
+            f"X-MC-Accel: got {', '.join(map(repr, unknown))}, allowed true, false, or a comma "
+            f"list of {', '.join(EXACT_FEATURES)}",
+            param="X-MC-Accel",
+            code="unknown_feature",
+        )
+    return (
+        EXACT_FEATURES
+        if "true" in words
+        else tuple(feature for feature in EXACT_FEATURES if feature in words)
+    )
+
+
+def path_of(features: tuple[str, ...]) -> str:
+    """Name the path that runs with these features."""
+    return "accelerated" if features else "baseline"
+
+
+def layout_of(features: tuple[str, ...]) -> Layout:
+    """Choose how KV is laid out."""
+    return "paged" if "paged_kv" in features else "contiguous"
+
+
+def slots_needed(layout: Layout, n_tokens: int) -> int:
+    """Give the arena slots a context of `n_tokens` occupies when it is alone."""
+    return blocks_for(n_tokens) * BLOCK_SIZE if layout == "paged" else capacity_for(n_tokens)

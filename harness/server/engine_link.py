@@ -1,0 +1,167 @@
+"""The front's end of the socket pair: submits requests, and hands events to whom they belong.
+
+Runs in the front's event loop and always reads, so a client that reads slowly fills its own
+request's list (at most one entry per token it asked for) and never the engine's socket.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from harness.server.frames import Frame, FrameReader, encode_frame
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from harness.server.sequence import Layout, SamplingParams, Segment
+
+
+class TokenItem(NamedTuple):
+    """A token; its account of phases comes with a sequence's first few."""
+
+    until_ns: int
+    token_id: int
+    kind: str
+    account: dict[str, int] | None
+
+
+class EndItem(NamedTuple):
+    """The end of a sequence; `reason` may be `engine_died`."""
+
+    until_ns: int
+    reason: str
+    n_evictions: int
+    kv_tokens: int
+    steps: list[dict[str, Any]]
+    account: dict[str, int]
+
+
+@dataclass(eq=False, kw_only=True)
+class Job:
+    """A request that is with the engine."""
+
+    id: int
+    items: deque[TokenItem | EndItem] = field(default_factory=deque)
+    has_items: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def push(self, item: TokenItem | EndItem) -> None:
+        """Add an event and wake the request."""
+        self.items.append(item)
+        self.has_items.set()
+
+    async def take(self) -> list[TokenItem | EndItem]:
+        """Wait for events and take all there are."""
+        await self.has_items.wait()
+        self.has_items.clear()
+        taken = list(self.items)
+        self.items.clear()
+        return taken
+
+
+class EngineLink(asyncio.Protocol):
+    """Frames to and from the engine process."""
+
+    def __init__(self, on_death: Callable[[], None]) -> None:
+        self._on_death = on_death
+        self._reader = FrameReader()
+        self._transport: asyncio.WriteTransport | None = None
+        self._jobs: dict[int, Job] = {}
+        self._next_id = 0
+        self.is_alive = False
+        self.ready: asyncio.Future[Frame] = asyncio.get_running_loop().create_future()
+        self.gauges: dict[str, int] = {"running": 0, "waiting": 0, "kv_held": 0, "evictions": 0}
+
+    @property
+    def n_jobs(self) -> int:
+        """Requests with the engine, running or waiting."""
+        return len(self._jobs)
+
+    def start(self, first: Frame) -> None:
+        """Send the options; `ready` completes when the model is loaded, or could not be."""
+        self._write(first)
+
+    def submit(
+        self,
+        *,
+        layout: Layout,
+        tokens: list[int],
+        segments: tuple[Segment, ...],
+        params: SamplingParams,
+        sent_ns: int,
+    ) -> Job:
+        """Hand a request to the engine."""
+        self._next_id += 1
+        job = Job(id=self._next_id)
+        self._jobs[job.id] = job
+        self._write(
+            {
+                "do": "add",
+                "id": job.id,
+                "layout": layout,
+                "tokens": tokens,
+                "segments": [(part.kind, part.n_tokens, part.forced) for part in segments],
+                "params": asdict(params),
+                "sent_ns": sent_ns,
+            }
+        )
+        return job
+
+    def stop(self, job: Job) -> None:
+        """Ask the engine to end a request; its end event still comes."""
+        if job.id in self._jobs:
+            self._write({"do": "cancel", "id": job.id})
+
+    def abandon(self, job: Job) -> None:
+        """End a request nobody waits for any more."""
+        if self._jobs.pop(job.id, None) is not None:
+            self._write({"do": "cancel", "id": job.id})
+
+    def close(self) -> None:
+        """Close the socket, which ends the engine."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def _write(self, frame: Frame) -> None:
+        if self._transport is not None:
+            self._transport.write(encode_frame(frame))
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep the socket."""
+        self._transport = cast("asyncio.WriteTransport", transport)
+        self.is_alive = True
+
+    def data_received(self, data: bytes) -> None:
+        """Take the engine's events."""
+        for frame in self._reader.feed(data):
+            if "until_ns" in frame:
+                self._dispatch(frame)
+            elif not self.ready.done():
+                self.ready.set_result(frame)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End every request: the engine is gone."""
+        del exc
+        self.is_alive = False
+        self._transport = None
+        if not self.ready.done():
+            self.ready.set_result({"failed": "the engine process ended while it started"})
+        self.gauges = dict.fromkeys(self.gauges, 0)
+        for job in self._jobs.values():
+            job.push(EndItem(0, "engine_died", 0, 0, [], {}))
+        self._jobs.clear()
+        self._on_death()
+
+    def _dispatch(self, frame: Frame) -> None:
+        self.gauges = frame["gauges"]
+        until_ns = frame["until_ns"]
+        for job_id, token_id, kind, account in frame["tokens"]:
+            job = self._jobs.get(job_id)
+            if job is not None:
+                job.push(TokenItem(until_ns, token_id, kind, account))
+        for job_id, reason, _, n_evictions, kv_tokens, steps, account in frame["ends"]:
+            job = self._jobs.pop(job_id, None)
+            if job is not None:
+                job.push(EndItem(until_ns, reason, n_evictions, kv_tokens, steps, account))

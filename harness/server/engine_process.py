@@ -1,0 +1,206 @@
+"""The engine's process: reads commands from the front, steps, writes events back.
+
+Started as `python -m harness.server.engine_process FD`, where FD is one end of a socket pair; the
+first frame brings the options. Between steps commands are drained without blocking; with nothing to
+do the process sleeps in the kernel. A closed socket means that the front is gone, and ends it.
+Events are written without blocking too: a front that reads late never holds a step up.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from harness.base.errors import TailbreakError
+from harness.server.engine import Engine
+from harness.server.frames import Frame, FrameReader, encode_frame
+from harness.server.model import load_model
+from harness.server.options import ServerOptions
+from harness.server.phases import GcPauses, Stopwatch
+from harness.server.sequence import SamplingParams, Segment, Sequence
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence as AbstractSequence
+
+_READ_SIZE = 1 << 20
+
+
+class FrontGoneError(Exception):
+    """The other end of the socket pair is closed."""
+
+
+class FrontLink:
+    """The engine's end of the socket pair."""
+
+    def __init__(self, end: socket.socket) -> None:
+        self._socket = end
+        self._socket.setblocking(False)  # noqa: FBT003  the standard library's signature
+        self._reader = FrameReader()
+        self._unsent = bytearray()
+
+    def receive(self, timeout_s: float | None) -> list[Frame]:
+        """Return the commands that are there, waiting at most `timeout_s` (None: for ever)."""
+        frames: list[Frame] = []
+        writers = [self._socket] if self._unsent else []
+        if timeout_s is None or timeout_s > 0:
+            select.select([self._socket], writers, [], timeout_s)
+        while True:
+            try:
+                data = self._socket.recv(_READ_SIZE)
+            except BlockingIOError:
+                break
+            except OSError as error:
+                raise FrontGoneError from error
+            if not data:
+                raise FrontGoneError
+            frames += self._reader.feed(data)
+        self._flush()
+        return frames
+
+    def send(self, frame: Frame) -> None:
+        """Write a frame, or keep what the socket does not take for later."""
+        self._unsent += encode_frame(frame)
+        self._flush()
+
+    def _flush(self) -> None:
+        while self._unsent:
+            try:
+                n_sent = self._socket.send(self._unsent)
+            except BlockingIOError:
+                return
+            except OSError as error:
+                raise FrontGoneError from error
+            del self._unsent[:n_sent]
+
+
+def read_sequence(frame: Frame) -> Sequence:
+    """Build a sequence from an `add` command."""
+    return Sequence(
+        id=frame["id"],
+        order=frame["id"],
+        layout=frame["layout"],
+        tokens=frame["tokens"],
+        segments=tuple(
+            Segment(kind=kind, n_tokens=n_tokens, forced=tuple(forced))
+            for kind, n_tokens, forced in frame["segments"]
+        ),
+        params=SamplingParams(**frame["params"]),
+        charged_until_ns=frame["sent_ns"],
+    )
+
+
+def serve_front(link: FrontLink, engine: Engine) -> None:
+    """Step until the front closes the socket."""
+    pauses = GcPauses().install()
+    watch = Stopwatch(pauses)
+    was_idle = True
+    while True:
+        commands = link.receive(0.0 if engine.has_work else None)
+        if was_idle:
+            watch.restart(time.perf_counter_ns())
+        obey(engine, commands)
+        if not engine.has_work:
+            was_idle = True
+            continue
+        events = engine.step(watch, was_idle=was_idle)
+        watch.restart(events.until_ns)
+        link.send(
+            {
+                "until_ns": events.until_ns,
+                "tokens": events.tokens,
+                "ends": events.ends,
+                "gauges": gauges(engine),
+            }
+        )
+        was_idle = not engine.has_work
+
+
+def obey(engine: Engine, commands: AbstractSequence[Frame]) -> None:
+    """Carry out the front's commands in order."""
+    for command in commands:
+        if command["do"] == "add":
+            engine.add(read_sequence(command))
+        else:
+            engine.cancel(command["id"])
+
+
+def gauges(engine: Engine) -> dict[str, Any]:
+    """Describe the engine's present state for `/metrics`."""
+    scheduler = engine.scheduler
+    return {
+        "running": len(scheduler.resident),
+        "waiting": len(scheduler.waiting),
+        "kv_held": scheduler.n_held,
+        "evictions": scheduler.n_evictions,
+    }
+
+
+def build_engine(start: Frame) -> tuple[Engine, int]:
+    """Load the model the first frame asks for; return the engine and its longest context."""
+    options = ServerOptions.model_validate(start["options"])
+    torch.set_num_threads(options.threads)
+    torch.set_num_interop_threads(1)
+    model = load_model(options.model_folder)
+    max_model_len = min(options.max_model_len or model.config.max_context, model.config.max_context)
+    engine = Engine(
+        model,
+        options,
+        max_model_len=max_model_len,
+        control_ids=start["control_ids"],
+        stop_ids=start["stop_ids"],
+    )
+    warm_up(engine, min(max_model_len, options.kv_tokens) // 4)
+    return engine, max_model_len
+
+
+def warm_up(engine: Engine, n_prompt: int) -> None:
+    """Run two short requests, so that the first user does not pay for torch's lazy start."""
+    watch = Stopwatch(GcPauses())
+    for index, layout in enumerate(("contiguous", "paged")):
+        engine.add(
+            Sequence(
+                id=-1 - index,
+                order=-1 - index,
+                layout=layout,  # type: ignore[arg-type]  # a tuple of literals widens to str
+                tokens=[0] * max(1, n_prompt),
+                segments=(Segment(kind="content", n_tokens=4),),
+                params=SamplingParams(temperature=1.0, top_p=0.9, presence=0.1, ignore_eos=True),
+                charged_until_ns=watch.last_ns,
+            )
+        )
+    while engine.has_work:
+        engine.step(watch)
+        watch.restart(watch.last_ns)
+    engine.n_tokens_generated = 0
+    engine.scheduler.n_evictions = 0
+
+
+def main() -> None:
+    """Serve the socket whose number is the first argument."""
+    # Ctrl-C and service managers signal the whole group; the front decides when the engine ends.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    link = FrontLink(socket.socket(fileno=int(sys.argv[1])))
+    try:
+        first = link.receive(None)
+        try:
+            engine, max_model_len = build_engine(first[0])
+        except TailbreakError as error:
+            link.send({"failed": str(error)})
+            return
+        vocab_size = first[0]["vocab_size"]
+        link.send({"ready": {"max_model_len": max_model_len, "vocab_size": vocab_size}})
+        serve_front(link, engine)
+    except FrontGoneError:
+        os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

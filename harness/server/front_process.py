@@ -1,0 +1,246 @@
+"""The front's process: binds the port, starts the engine, serves HTTP until told to stop.
+
+Order matters: the port first, so that a taken one is told at once; then the engine; HTTP is
+answered only when the model is loaded. The engine hangs on a socket pair: whichever process ends,
+the other notices. A front whose engine died answers with errors for a short while, then ends too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import uvicorn
+
+from harness.base.errors import SetupError
+from harness.server.engine_link import EngineLink
+from harness.server.front import Front
+from harness.server.http_api import build_app
+from harness.server.journal import Journal
+from harness.server.metrics_endpoint import ServerMetrics
+from harness.server.phases import GcPauses
+from harness.server.tokenizer import TextTokenizer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from harness.server.options import ServerOptions
+
+_BACKLOG = 2048
+_log = logging.getLogger(__name__)
+
+
+class EngineDiedError(SetupError):
+    """The engine process ended while the server was running."""
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """Bind the address the server will listen on.
+
+    Raises:
+        SetupError: The port is taken, or the host is not this machine's.
+    """
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        listener = socket.socket(family, socket.SOCK_STREAM)
+    except OSError as error:
+        raise SetupError(f"--host {host}: {error}. Give an address of this machine.") from error
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        listener.listen(_BACKLOG)
+    except OSError as error:
+        listener.close()
+        if error.errno == errno.EADDRINUSE:
+            raise SetupError(
+                f"port {port} on {host} is taken. Stop what listens there, or give another port "
+                "with --port (0 takes any free one)."
+            ) from error
+        raise SetupError(
+            f"--host {host} --port {port}: cannot be bound ({error.strerror}). Give an address of "
+            "this machine and a port above 1023."
+        ) from error
+    return listener
+
+
+def start_engine(options: ServerOptions) -> tuple[subprocess.Popen[bytes], socket.socket]:
+    """Start the engine process; return it and the front's end of the socket pair."""
+    ours, theirs = socket.socketpair()
+    root = str(Path(__file__).parents[2])
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])]),
+        # Read when torch is loaded; `set_num_threads` comes later and bounds the same pool.
+        "OMP_NUM_THREADS": str(options.threads),
+    }
+    with theirs:
+        process = subprocess.Popen(  # noqa: S603  our own module and a number
+            [sys.executable, "-m", "harness.server.engine_process", str(theirs.fileno())],
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=sys.stderr,
+            env=environment,
+        )
+    return process, ours
+
+
+def run_server(
+    options: ServerOptions, on_ready: Callable[[str], None], *, ends_with_stdin: bool = False
+) -> None:
+    """Serve until SIGTERM or SIGINT.
+
+    Args:
+        options: What the command line said.
+        on_ready: Called once with the URL when requests are answered.
+        ends_with_stdin: Also stop when standard input is closed, as it is when the process that
+            started this one dies.
+
+    Raises:
+        TailbreakError: The server could not start, or its engine died.
+    """
+    logging.basicConfig(
+        level=options.log_level.upper(), format="%(levelname)s %(name)s %(message)s"
+    )
+    api_key = options.require_safe()
+    tokenizer = TextTokenizer.load(options.model_folder)
+    with tempfile.TemporaryDirectory(prefix="tailbreak-journal-") as folder:
+        journal = Journal(options.journal or Path(folder) / "journal.sqlite")
+        listener = bind(options.host, options.port)
+        engine, end = start_engine(options)
+        try:
+            serving = _Serving(options, api_key, tokenizer, journal, listener, end)
+            loop_factory = uvicorn.Config(_no_app).get_loop_factory()
+            with asyncio.Runner(loop_factory=loop_factory) as runner:
+                runner.run(serving.run(on_ready, ends_with_stdin=ends_with_stdin))
+        finally:
+            end.close()
+            listener.close()
+            journal.close()
+            _end_process(engine)
+
+
+async def _no_app(*_: object) -> None:
+    """Stand in for an application where uvicorn's settings alone are wanted."""
+
+
+def _end_process(process: subprocess.Popen[bytes]) -> None:
+    """Wait for the engine to see its closed socket; then insist."""
+    try:
+        process.wait(timeout=5)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+class _Serving:
+    """One run of the server inside the event loop."""
+
+    def __init__(
+        self,
+        options: ServerOptions,
+        api_key: str | None,
+        tokenizer: TextTokenizer,
+        journal: Journal,
+        listener: socket.socket,
+        end: socket.socket,
+    ) -> None:
+        self._options = options
+        self._api_key = api_key
+        self._tokenizer = tokenizer
+        self._journal = journal
+        self._listener = listener
+        self._end = end
+        self._server: uvicorn.Server | None = None
+        self._is_stopping = False
+        self._has_failed = False
+
+    async def run(self, on_ready: Callable[[str], None], *, ends_with_stdin: bool) -> None:
+        """Connect, wait for the model, serve."""
+        loop = asyncio.get_running_loop()
+        _, link = await loop.create_unix_connection(
+            lambda: EngineLink(self._on_engine_death), sock=self._end
+        )
+        tokenizer = self._tokenizer
+        link.start(
+            {
+                "options": self._options.model_dump(mode="json"),
+                "vocab_size": tokenizer.vocab_size,
+                "control_ids": [tokenizer.bos_id, tokenizer.user_id, tokenizer.assistant_id],
+                "stop_ids": [tokenizer.eos_id, tokenizer.end_id],
+            }
+        )
+        first = await link.ready
+        if "failed" in first:
+            raise SetupError(f"the engine did not start: {first['failed']}")
+        pauses = GcPauses().install()
+        front = Front(
+            options=self._options,
+            api_key=self._api_key,
+            tokenizer=tokenizer,
+            link=link,
+            max_model_len=first["ready"]["max_model_len"],
+            journal=self._journal,
+            metrics=ServerMetrics(self._options.kv_tokens),
+            pauses=pauses,
+        )
+        config = uvicorn.Config(
+            build_app(front),
+            log_level=self._options.log_level,
+            access_log=False,
+            lifespan="off",
+            timeout_graceful_shutdown=5,
+            server_header=False,
+        )
+        self._server = uvicorn.Server(config)
+        if ends_with_stdin:
+            loop.add_reader(sys.stdin.fileno(), self._on_stdin)
+        # uvicorn raises the signal that stopped it once more when it has shut down; by default that
+        # would end this process before it has tidied up.
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: None)
+        announcing = asyncio.ensure_future(self._announce(self._server, on_ready))
+        await self._server.serve(sockets=[self._listener])
+        self._is_stopping = True
+        announcing.cancel()
+        pauses.remove()
+        link.close()
+        if self._has_failed:
+            raise EngineDiedError(
+                "the engine process died while serving (out of memory, or killed). "
+                "Start the server again; with less memory, give smaller --kv-tokens."
+            )
+
+    async def _announce(self, server: uvicorn.Server, on_ready: Callable[[str], None]) -> None:
+        while not server.started:  # noqa: ASYNC110  uvicorn offers a flag, no event
+            await asyncio.sleep(0.01)
+        host, port = self._listener.getsockname()[:2]
+        on_ready(f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}")
+
+    def _on_stdin(self) -> None:
+        """Stop when standard input ends; what is written to it is nobody's."""
+        if not os.read(sys.stdin.fileno(), 4096):
+            asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
+            signal.raise_signal(signal.SIGTERM)
+
+    def _on_engine_death(self) -> None:
+        """Answer with errors for a while, then end: this server can never serve again."""
+        if self._is_stopping or self._server is None or self._server.should_exit:
+            return
+        self._has_failed = True
+        _log.error(
+            "the engine process died; this server ends in %s s", self._options.engine_grace_s
+        )
+        asyncio.get_running_loop().call_later(self._options.engine_grace_s, self._stop)
+
+    def _stop(self) -> None:
+        if self._server is not None:
+            self._server.should_exit = True

@@ -1,0 +1,158 @@
+r"""From a validated body to what the engine is asked: tokens, segments, sampling, limits.
+
+The reasoning loop is laid out here. With depth d the engine writes d steps of exactly
+`cot_step_tokens` tokens, then the answer; `\nStep k: ` is forced into the context before step
+k > 1 and `\nAnswer: ` before the answer. Forced tokens are read like a prompt and not counted.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from harness.server.accel import layout_of, path_of, slots_needed
+from harness.server.api_error import ApiError
+from harness.server.sequence import SamplingParams, Segment
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from harness.server.engine_link import EngineLink, Job
+    from harness.server.phases import Stopwatch
+    from harness.server.schemas import GenerationBody
+
+DEFAULT_CHAT_TOKENS: Final = 256
+DEFAULT_COMPLETION_TOKENS: Final = 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What one sequence may occupy."""
+
+    max_model_len: int
+    kv_tokens: int
+
+
+@dataclass(eq=False, kw_only=True)
+class Generation:
+    """A request ready for the engine.
+
+    Attributes:
+        front_ns: Phases from arrival until the hand-over to the engine.
+    """
+
+    request_id: str
+    arrival_ns: int
+    watch: Stopwatch
+    features: tuple[str, ...]
+    tokens: list[int]
+    segments: tuple[Segment, ...]
+    params: SamplingParams
+    stops: tuple[str, ...]
+
+    @property
+    def n_prompt(self) -> int:
+        """Prompt tokens."""
+        return len(self.tokens)
+
+    @property
+    def path(self) -> str:
+        """Baseline or accelerated."""
+        return path_of(self.features)
+
+    @property
+    def has_reasoning(self) -> bool:
+        """Whether reasoning steps come before the answer."""
+        return len(self.segments) > 1
+
+    @property
+    def front_ns(self) -> dict[str, int]:
+        """Phases from arrival until the hand-over to the engine."""
+        return self.watch.laps_ns
+
+    def usage(self, n_output: int, n_reasoning: int) -> dict[str, object]:
+        """OpenAI's usage object for so many output tokens, `n_reasoning` of them reasoning."""
+        return {
+            "prompt_tokens": self.n_prompt,
+            "completion_tokens": n_output,
+            "total_tokens": self.n_prompt + n_output,
+            "completion_tokens_details": {"reasoning_tokens": n_reasoning},
+        }
+
+    def submit(self, link: EngineLink) -> Job:
+        """Hand the request to the engine; its account begins where this one's ends."""
+        sent_ns = self.watch.lap("stream")
+        return link.submit(
+            layout=layout_of(self.features),
+            tokens=self.tokens,
+            segments=self.segments,
+            params=self.params,
+            sent_ns=sent_ns,
+        )
+
+
+def build_segments(
+    body: GenerationBody, encode: Callable[[str], list[int]], default_tokens: int, room: int
+) -> tuple[Segment, ...]:
+    """Lay out reasoning steps and answer.
+
+    Without `max_tokens` the answer is `default_tokens` long, or what is left of `room`.
+    """
+    steps = [
+        Segment(
+            kind="reasoning",
+            n_tokens=body.cot_step_tokens,
+            forced=tuple(
+                encode("\nAnswer: " if step == body.cot_depth else f"\nStep {step + 1}: ")
+            ),
+        )
+        for step in range(1, body.cot_depth + 1)
+    ]
+    left = room - sum(step.n_tokens + len(step.forced) for step in steps)
+    n_answer = body.output_limit or max(1, min(default_tokens, left))
+    return (*steps, Segment(kind="content", n_tokens=n_answer))
+
+
+def build_params(body: GenerationBody) -> SamplingParams:
+    """Take over the sampling fields; a request without a seed gets a fresh one."""
+    return SamplingParams(
+        temperature=body.temperature,
+        top_k=max(0, body.top_k),
+        top_p=body.top_p,
+        min_p=body.min_p,
+        repetition=body.repetition_penalty,
+        frequency=body.frequency_penalty,
+        presence=body.presence_penalty,
+        seed=secrets.randbits(63) if body.seed is None else body.seed,
+        ignore_eos=body.ignore_eos,
+    )
+
+
+def require_fit(
+    n_prompt: int, segments: tuple[Segment, ...], features: tuple[str, ...], limits: Limits
+) -> None:
+    """Refuse what could never run.
+
+    Raises:
+        ApiError: The whole context is longer than the model's, or than the KV arena.
+    """
+    n_output = sum(part.n_tokens for part in segments)
+    n_forced = sum(len(part.forced) for part in segments)
+    n_total = n_prompt + n_forced + n_output
+    what = f"prompt {n_prompt} + output {n_output} + separators {n_forced} = {n_total} tokens"
+    if n_total > limits.max_model_len:
+        raise ApiError(
+            400,
+            f"max_tokens: {what}, allowed max_model_len {limits.max_model_len}",
+            param="max_tokens",
+            code="context_length_exceeded",
+        )
+    needed = slots_needed(layout_of(features), n_total)
+    if needed > limits.kv_tokens:
+        raise ApiError(
+            400,
+            f"max_tokens: {what} occupy {needed} KV slots, allowed kv_tokens {limits.kv_tokens}",
+            param="max_tokens",
+            code="context_length_exceeded",
+        )

@@ -1,0 +1,145 @@
+"""The KV arena: one block of memory that both paths lay their sequences out in.
+
+`KvArena` is the tensor. `ContiguousCache` (baseline) and `PagedCache` (`paged_kv`) decide which
+slots a sequence gets and write them to `sequence.slots`; the model runner reads nothing else. The
+arena belongs to one cache at a time, and only an empty one changes hands (`scheduler`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+import torch
+
+from harness.server.block_manager import BLOCK_SIZE, BlockManager, blocks_for
+from harness.server.contiguous import RangeAllocator, capacity_for
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from harness.server.model import ModelConfig
+    from harness.server.sequence import Sequence
+
+
+class KvArena:
+    """Keys and values of `n_slots` tokens in every layer.
+
+    Shapes: `layers` (n_layers, n_slots, 2, n_kv_heads, head_dim): key and value side by side, so
+        that one gather fetches both.
+    """
+
+    def __init__(self, config: ModelConfig, n_slots: int, dtype: torch.dtype) -> None:
+        shape = (config.n_layers, n_slots, 2, config.n_kv_heads, config.head_dim)
+        self.n_slots = n_slots
+        self.layers: Tensor = torch.zeros(shape, dtype=dtype)
+
+    def move(self, source: int, target: int, n_tokens: int) -> None:
+        """Copy the first `n_tokens` of a range to another that does not overlap it."""
+        self.layers[:, target : target + n_tokens] = self.layers[:, source : source + n_tokens]
+
+
+class KvCache(Protocol):
+    """How sequences are laid out in the arena."""
+
+    def grow(self, sequence: Sequence, n_tokens: int) -> bool:
+        """Make room for `n_tokens` of the sequence; on False nothing has changed."""
+
+    def reserve(self, sequence: Sequence) -> bool:
+        """Make room for the whole present context of a sequence that has none."""
+
+    def release(self, sequence: Sequence) -> None:
+        """Take all slots back."""
+
+    def n_held(self, sequences: list[Sequence]) -> int:
+        """Give the number of arena slots these sequences keep from others."""
+
+    def check_integrity(self, sequences: list[Sequence]) -> list[str]:
+        """Name everything that does not add up; `sequences` are all that hold slots."""
+
+
+class ContiguousCache:
+    """One range per sequence, doubled when full: allocate the larger, copy, free the smaller."""
+
+    def __init__(self, arena: KvArena) -> None:
+        self._arena = arena
+        self._ranges = RangeAllocator(arena.n_slots)
+
+    def reserve(self, sequence: Sequence) -> bool:
+        """Take a range for the present context and the token that follows it."""
+        return self.grow(sequence, len(sequence.tokens) + 1)
+
+    def grow(self, sequence: Sequence, n_tokens: int) -> bool:
+        """Move the sequence to a doubled range when the present one is too short."""
+        if n_tokens <= sequence.n_slots:
+            return True
+        capacity = capacity_for(n_tokens)
+        start = self._ranges.allocate(capacity)
+        if start is None:
+            return False
+        if sequence.holding:
+            self._arena.move(sequence.holding[0], start, sequence.n_computed)
+            self._ranges.free(sequence.holding[0])
+        sequence.holding = [start]
+        sequence.slots = np.arange(start, start + capacity, dtype=np.int64)
+        sequence.n_slots = capacity
+        return True
+
+    def release(self, sequence: Sequence) -> None:
+        """Free the range."""
+        for start in sequence.holding:
+            self._ranges.free(start)
+        sequence.holding = []
+        sequence.n_slots = 0
+
+    def n_held(self, sequences: list[Sequence]) -> int:
+        """Sum the capacities, used or not."""
+        return sum(sequence.n_slots for sequence in sequences)
+
+    def check_integrity(self, sequences: list[Sequence]) -> list[str]:
+        """Check the ranges and that exactly these sequences hold them."""
+        problems = self._ranges.check_integrity()
+        held = self.n_held(sequences)
+        if held + self._ranges.n_free != self._arena.n_slots:
+            problems.append(f"{held} slots held, {self._ranges.n_free} free, sum is wrong")
+        return problems
+
+
+class PagedCache:
+    """A table of blocks per sequence, one more when the last is full; nothing is ever copied."""
+
+    def __init__(self, arena: KvArena) -> None:
+        self._blocks = BlockManager(arena.n_slots // BLOCK_SIZE)
+
+    def reserve(self, sequence: Sequence) -> bool:
+        """Take blocks for the present context."""
+        return self.grow(sequence, len(sequence.tokens))
+
+    def grow(self, sequence: Sequence, n_tokens: int) -> bool:
+        """Append the blocks that are missing."""
+        n_missing = blocks_for(n_tokens) - len(sequence.holding)
+        if n_missing <= 0:
+            return True
+        blocks = self._blocks.allocate(n_missing)
+        if blocks is None:
+            return False
+        first = np.array(blocks, dtype=np.int64)[:, None] * BLOCK_SIZE
+        added = (first + np.arange(BLOCK_SIZE, dtype=np.int64)).ravel()
+        sequence.slots = np.concatenate((sequence.slots[: sequence.n_slots], added))
+        sequence.holding += blocks
+        sequence.n_slots += len(added)
+        return True
+
+    def release(self, sequence: Sequence) -> None:
+        """Let go of every block."""
+        self._blocks.release(sequence.holding)
+        sequence.holding = []
+        sequence.n_slots = 0
+
+    def n_held(self, sequences: list[Sequence]) -> int:
+        """Count each block once, shared or not."""
+        return len({block for sequence in sequences for block in sequence.holding}) * BLOCK_SIZE
+
+    def check_integrity(self, sequences: list[Sequence]) -> list[str]:
+        """Check the blocks against the sequences' tables."""
+        return self._blocks.check_integrity([sequence.holding for sequence in sequences])

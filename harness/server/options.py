@@ -1,0 +1,81 @@
+"""What `tailbreak serve` can be told: the one frozen model, with every default."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from harness.base.errors import SetupError
+
+WEIGHTS_FOLDER = Path(__file__).parent / "weights"
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+
+LogLevel = Literal["debug", "info", "warning", "error"]
+
+
+def default_threads() -> int:
+    """One core is the HTTP front's, the rest compute."""
+    return max(1, len(os.sched_getaffinity(0)) - 1)
+
+
+class ServerOptions(BaseModel):
+    """Options of one server.
+
+    Attributes:
+        max_model_len: Longest context; None takes the model's own limit.
+        max_num_batched_tokens: Tokens one engine step may run.
+        kv_tokens: Token slots of the KV arena, for both paths.
+        max_queue: Requests that may wait beyond those that run; more are answered 429.
+        journal: SQLite file; None makes one in a temporary folder.
+        api_key_env: Name of the environment variable that holds the key.
+        engine_grace_s: How long a front whose engine died still answers, with errors.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    model: str = "tiny"
+    host: str = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65535)] = 8000
+    max_num_seqs: Annotated[int, Field(ge=1, le=256)] = 8
+    max_model_len: Annotated[int, Field(ge=16)] | None = None
+    max_num_batched_tokens: Annotated[int, Field(ge=16)] = 512
+    kv_tokens: Annotated[int, Field(ge=64, multiple_of=16)] = 2560
+    threads: Annotated[int, Field(ge=1)] = Field(default_factory=default_threads)
+    max_queue: Annotated[int, Field(ge=0)] = 256
+    journal: Path | None = None
+    api_key_env: str | None = None
+    insecure: bool = False
+    log_level: LogLevel = "warning"
+    engine_grace_s: float = 5.0
+
+    @property
+    def model_folder(self) -> Path:
+        """Where weights and tokenizer lie."""
+        return WEIGHTS_FOLDER / "tiny" if self.model == "tiny" else Path(self.model)
+
+    @property
+    def model_name(self) -> str:
+        """The name clients use."""
+        return "tiny" if self.model == "tiny" else self.model_folder.name
+
+    def require_safe(self) -> str | None:
+        """Return the API key, if any, and refuse to be open to a network without one.
+
+        Raises:
+            SetupError: The key's variable is empty, or a network host is asked for without key.
+        """
+        key = os.environ.get(self.api_key_env, "") if self.api_key_env else None
+        if self.api_key_env and not key:
+            raise SetupError(
+                f"--api-key-env {self.api_key_env}: that environment variable is empty. "
+                "Export the key under this name, or leave the option out."
+            )
+        if self.host not in LOOPBACK and key is None and not self.insecure:
+            raise SetupError(
+                f"--host {self.host} opens the server to a network without a key. "
+                "Give --api-key-env NAME, or --insecure if that is meant, or stay on 127.0.0.1."
+            )
+        return key

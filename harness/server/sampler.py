@@ -1,0 +1,117 @@
+"""Chooses the next token of every sequence that completed its context in a step.
+
+Groups rows so that a sequence pays only for what it asked: penalties over the penalised rows,
+filters and noise over the sampled rows, argmax over the rest. The arithmetic is in `kernels`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import torch
+
+from kernels.penalties import apply_penalties
+from kernels.sampling import GREEDY_TEMPERATURE, choose_greedy, sample
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence as AbstractSequence
+
+    from torch import Tensor
+
+    from harness.server.phases import Stopwatch
+    from harness.server.sequence import Sequence
+
+
+class Chosen(NamedTuple):
+    """One token; `is_faulty` when the model gave no finite logit to choose by."""
+
+    token_id: int
+    is_faulty: bool
+
+
+class Sampler:
+    """Samples one step's rows.
+
+    Control tokens (the turn markers of the chat template) are never drawn; stop tokens are not
+    drawn where the length is prescribed: in reasoning steps and under `ignore_eos`.
+    """
+
+    def __init__(
+        self,
+        vocab_size: int,
+        *,
+        control_ids: AbstractSequence[int],
+        stop_ids: AbstractSequence[int],
+    ) -> None:
+        self._vocab_size = vocab_size
+        self._bias = torch.zeros((2, vocab_size))
+        self._bias[:, list(control_ids)] = -torch.inf
+        self._bias[1, list(stop_ids)] = -torch.inf
+
+    def choose(
+        self, logits: Tensor, sequences: AbstractSequence[Sequence], watch: Stopwatch
+    ) -> list[Chosen]:
+        """Choose one token per row; `logits` is overwritten.
+
+        Shapes: logits (len(sequences), vocab_size).
+        """
+        if not sequences:
+            return []
+        modes = [int(has_prescribed_length(sequence)) for sequence in sequences]
+        logits += self._bias[modes]
+        watch.lap("sample")
+        self._penalise(logits, sequences)
+        watch.lap("penalty")
+        token_ids, is_faulty = choose_greedy(logits)
+        drawn = [
+            row
+            for row, sequence in enumerate(sequences)
+            if sequence.params.temperature >= GREEDY_TEMPERATURE
+        ]
+        if drawn:
+            rows = torch.tensor(drawn)
+            token_ids[rows] = _draw(logits[rows], [sequences[row] for row in drawn])
+        chosen = [
+            Chosen(*pair) for pair in zip(token_ids.tolist(), is_faulty.tolist(), strict=True)
+        ]
+        watch.lap("sample")
+        return chosen
+
+    def _penalise(self, logits: Tensor, sequences: AbstractSequence[Sequence]) -> None:
+        """Apply penalties to the rows that have any."""
+        rows = [row for row, sequence in enumerate(sequences) if sequence.params.has_penalties]
+        if not rows:
+            return
+        counts = [sequences[row].require_counts(self._vocab_size) for row in rows]
+        params = [sequences[row].params for row in rows]
+        logits[rows] = apply_penalties(
+            logits[rows],
+            prompt_seen=torch.from_numpy(np.stack([each.prompt_seen for each in counts])),
+            output_counts=torch.from_numpy(np.stack([each.output_counts for each in counts])),
+            repetition=torch.tensor([each.repetition for each in params]),
+            frequency=torch.tensor([each.frequency for each in params]),
+            presence=torch.tensor([each.presence for each in params]),
+        )
+
+
+def has_prescribed_length(sequence: Sequence) -> bool:
+    """Whether the present segment runs to its full length whatever the model would say."""
+    return sequence.params.ignore_eos or sequence.segment.kind == "reasoning"
+
+
+def _draw(logits: Tensor, sequences: AbstractSequence[Sequence]) -> Tensor:
+    """Draw one token for each row.
+
+    Shapes: logits (len(sequences), vocab_size) to (len(sequences),) int64.
+    """
+    params = [sequence.params for sequence in sequences]
+    return sample(
+        logits,
+        temperature=torch.tensor([each.temperature for each in params]),
+        top_k=torch.tensor([each.top_k for each in params]),
+        min_p=torch.tensor([each.min_p for each in params]),
+        top_p=torch.tensor([each.top_p for each in params]),
+        seeds=torch.tensor([each.seed for each in params]),
+        positions=torch.tensor([len(sequence.tokens) for sequence in sequences]),
+    ).token_ids

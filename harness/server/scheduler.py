@@ -1,0 +1,186 @@
+"""Continuous batching: which sequences run in the next step, and with how many tokens.
+
+Every step is filled anew. First each resident sequence that has one token to run (decoding), oldest
+first; then longer stretches (prompts, forced separators, recomputation) in chunks, while the step
+budget lasts. Admission is first come, first served: nobody overtakes a sequence that waits for
+memory. When a resident sequence cannot grow, the youngest one is evicted; it keeps its tokens,
+goes back to its place in the line, and is recomputed.
+Not here: running the step (`model_runner`), or time (`engine`).
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+from harness.server.kv_arena import ContiguousCache, KvArena, KvCache, PagedCache
+
+if TYPE_CHECKING:
+    from harness.server.sequence import Layout, Sequence
+
+Obstacle = Literal["slot", "memory", "layout"]
+
+
+class Chunk(NamedTuple):
+    """Part of a step: the next `n_tokens` uncomputed tokens of a sequence."""
+
+    sequence: Sequence
+    n_tokens: int
+
+    @property
+    def completes_context(self) -> bool:
+        """Whether a new token is drawn after this chunk."""
+        return self.n_tokens == self.sequence.n_pending
+
+
+class Schedule(NamedTuple):
+    """One step: what runs, and why the rest does not.
+
+    Attributes:
+        chunks: Those of one token first, then longer ones.
+        stalled: Resident sequences without a share of this step.
+        kv_waiting: Waiting with a free slot, without memory.
+        queued: Waiting for a slot, or for the arena's other layout to drain.
+    """
+
+    chunks: list[Chunk]
+    stalled: list[Sequence]
+    kv_waiting: list[Sequence]
+    queued: list[Sequence]
+
+
+class Scheduler:
+    """Decides; owns the line of waiting sequences and the set of resident ones."""
+
+    def __init__(self, arena: KvArena, *, max_num_seqs: int, max_num_batched_tokens: int) -> None:
+        self._caches: Final[dict[Layout, KvCache]] = {
+            "contiguous": ContiguousCache(arena),
+            "paged": PagedCache(arena),
+        }
+        self._max_num_seqs = max_num_seqs
+        self._budget = max_num_batched_tokens
+        self.layout: Layout = "contiguous"
+        self.waiting: list[Sequence] = []
+        self.resident: list[Sequence] = []
+        self.n_evictions = 0
+
+    @property
+    def has_work(self) -> bool:
+        """Whether any sequence is unfinished."""
+        return bool(self.waiting or self.resident)
+
+    @property
+    def n_held(self) -> int:
+        """Arena slots in the hands of resident sequences."""
+        return self._caches[self.layout].n_held(self.resident)
+
+    def add(self, sequence: Sequence) -> None:
+        """Put a sequence into the line at its arrival order."""
+        insort(self.waiting, sequence, key=_order)
+
+    def remove(self, sequence: Sequence) -> None:
+        """Take out a finished or cancelled sequence and free its memory."""
+        if sequence in self.waiting:
+            self.waiting.remove(sequence)
+        else:
+            self.resident.remove(sequence)
+            self._caches[sequence.layout].release(sequence)
+
+    def schedule(self) -> Schedule:
+        """Fill one step."""
+        n_evictions_before = self.n_evictions
+        chunks: dict[Sequence, int] = {}
+        budget = self._fill(chunks, self._budget)
+        # Whoever was just evicted to make room must not take that room back in the same step.
+        if self.n_evictions == n_evictions_before:
+            obstacle = self._admit()
+            self._fill(chunks, budget)
+        else:
+            obstacle = "memory"
+        stalled = [sequence for sequence in self.resident if sequence not in chunks]
+        n_kv_waiting = self._max_num_seqs - len(self.resident) if obstacle == "memory" else 0
+        return Schedule(
+            sorted(
+                (Chunk(*share) for share in chunks.items()), key=lambda chunk: chunk.n_tokens > 1
+            ),
+            stalled,
+            self.waiting[:n_kv_waiting],
+            self.waiting[n_kv_waiting:],
+        )
+
+    def _fill(self, chunks: dict[Sequence, int], budget: int) -> int:
+        """Give tokens of the step to resident sequences; return what is left of the budget."""
+        candidates = sorted(
+            (sequence for sequence in self.resident if sequence not in chunks),
+            key=lambda sequence: (sequence.n_pending > 1, sequence.order),
+        )
+        for sequence in candidates:
+            if budget == 0:
+                break
+            if not sequence.holding:  # evicted for an older one, moments ago
+                continue
+            n_tokens = min(sequence.n_pending, budget)
+            if self._make_room(sequence, sequence.n_computed + n_tokens, chunks):
+                chunks[sequence] = n_tokens
+                budget = self._budget - sum(chunks.values())
+        return budget
+
+    def _admit(self) -> Obstacle:
+        """Move sequences from the line into the batch; return what stopped it."""
+        while self.waiting:
+            if len(self.resident) == self._max_num_seqs:
+                return "slot"
+            head = self.waiting[0]
+            if head.layout != self.layout:
+                if self.resident:
+                    return "layout"
+                self.layout = head.layout
+            if not self._caches[self.layout].reserve(head):
+                return "memory"
+            self.waiting.pop(0)
+            insort(self.resident, head, key=_order)
+        return "slot"
+
+    def _make_room(self, sequence: Sequence, n_tokens: int, chunks: dict[Sequence, int]) -> bool:
+        """Grow a sequence, evicting the youngest until it fits or is itself the youngest."""
+        cache = self._caches[self.layout]
+        while not cache.grow(sequence, n_tokens):
+            victim = self.resident[-1]
+            self._evict(victim)
+            chunks.pop(victim, None)
+            if victim is sequence:
+                return False
+        return True
+
+    def _evict(self, victim: Sequence) -> None:
+        """Take a sequence's memory; its tokens stay and are recomputed later."""
+        self._caches[victim.layout].release(victim)
+        self.resident.remove(victim)
+        victim.n_computed = 0
+        victim.n_evictions += 1
+        self.n_evictions += 1
+        self.add(victim)
+
+    def check_integrity(self) -> list[str]:
+        """Name everything about lines and memory that does not add up."""
+        problems = []
+        for layout, cache in self._caches.items():
+            holders = self.resident if layout == self.layout else []
+            problems += [f"{layout}: {text}" for text in cache.check_integrity(holders)]
+        problems += [
+            f"sequence {sequence.id} waits and holds KV"
+            for sequence in self.waiting
+            if sequence.holding
+        ]
+        problems += [
+            f"sequence {sequence.id} has {sequence.n_computed} computed in {sequence.n_slots} slots"
+            for sequence in self.resident
+            if sequence.n_computed > sequence.n_slots
+        ]
+        if len(self.resident) > self._max_num_seqs:
+            problems.append(f"{len(self.resident)} resident, {self._max_num_seqs} allowed")
+        return problems
+
+
+def _order(sequence: Sequence) -> int:
+    return sequence.order

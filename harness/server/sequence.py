@@ -1,0 +1,157 @@
+"""One sequence: its tokens, its place in the answer, and the account of its time.
+
+A sequence owns how long it is and how much of it has keys and values (`n_computed`). The difference
+is what is left to run: one token when it decodes, many when its prompt, a forced separator, or the
+recomputation after an eviction is still to be read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Layout = Literal["contiguous", "paged"]
+Kind = Literal["reasoning", "content"]
+FinishReason = Literal["length", "stop", "cancelled", "error"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SamplingParams:
+    """How a sequence's tokens are chosen; the defaults switch everything off."""
+
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    repetition: float = 1.0
+    frequency: float = 0.0
+    presence: float = 0.0
+    seed: int = 0
+    ignore_eos: bool = False
+
+    @property
+    def has_penalties(self) -> bool:
+        """Whether any penalty changes a logit."""
+        return self.repetition != 1.0 or self.frequency != 0.0 or self.presence != 0.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Segment:
+    """A stretch of generated tokens: one reasoning step, or the answer.
+
+    Attributes:
+        forced: Token ids appended to the context when the segment is complete.
+    """
+
+    kind: Kind
+    n_tokens: int
+    forced: tuple[int, ...] = ()
+
+
+@dataclass(eq=False, kw_only=True, slots=True)
+class PenaltyCounts:
+    """Which tokens a penalised sequence has seen.
+
+    Shapes: prompt_seen (vocab_size,) bool; output_counts (vocab_size,) float32.
+    """
+
+    prompt_seen: NDArray[np.bool_]
+    output_counts: NDArray[np.float32]
+
+
+@dataclass(kw_only=True, slots=True)
+class StepRecord:
+    """What one reasoning step took."""
+
+    tokens: int
+    kv_tokens: int
+    seconds: float
+
+
+@dataclass(eq=False, kw_only=True, slots=True)
+class Sequence:
+    """A request inside the engine.
+
+    Attributes:
+        order: Arrival number: smaller is older; fairness and eviction go by it.
+        tokens: Prompt, forced and generated ids, in context order.
+        layout: How its KV lies in the arena.
+        segments: What is to be generated, the answer last.
+        slots: Arena slot of each context position, valid up to `n_slots`.
+        charged_until_ns: Up to where this sequence's time is accounted for.
+        phases_ns: Nanoseconds by phase so far.
+    """
+
+    id: int
+    order: int
+    layout: Layout
+    tokens: list[int]
+    segments: tuple[Segment, ...]
+    params: SamplingParams
+    charged_until_ns: int
+    n_prompt: int = 0
+    n_computed: int = 0
+    n_generated: int = 0
+    segment_index: int = 0
+    n_in_segment: int = 0
+    n_evictions: int = 0
+    steps: list[StepRecord] = field(default_factory=list)
+    step_began_ns: int = 0
+    phases_ns: dict[str, int] = field(default_factory=dict)
+    slots: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    n_slots: int = 0
+    holding: list[int] = field(default_factory=list)
+    counts: PenaltyCounts | None = None
+
+    def __post_init__(self) -> None:
+        """Remember where the prompt ends."""
+        self.n_prompt = len(self.tokens)
+
+    @property
+    def n_pending(self) -> int:
+        """Tokens whose keys and values are still to be computed."""
+        return len(self.tokens) - self.n_computed
+
+    @property
+    def n_total(self) -> int:
+        """Context length when everything has been generated."""
+        return self.n_prompt + sum(part.n_tokens + len(part.forced) for part in self.segments)
+
+    @property
+    def segment(self) -> Segment:
+        """The segment being generated."""
+        return self.segments[self.segment_index]
+
+    def charge(self, phase: str, duration_ns: int) -> None:
+        """Add time to a phase."""
+        self.phases_ns[phase] = self.phases_ns.get(phase, 0) + duration_ns
+
+    def require_counts(self, vocab_size: int) -> PenaltyCounts:
+        """Give the dense counts, built from the prompt before the first token is drawn."""
+        if self.counts is None:
+            assert self.n_generated == 0
+            prompt_seen = np.zeros(vocab_size, np.bool_)
+            prompt_seen[self.tokens] = True
+            self.counts = PenaltyCounts(
+                prompt_seen=prompt_seen, output_counts=np.zeros(vocab_size, np.float32)
+            )
+        return self.counts
+
+    def append_generated(self, token_id: int) -> None:
+        """Take a generated token; forced ones follow through `append_forced`."""
+        self.tokens.append(token_id)
+        self.n_generated += 1
+        self.n_in_segment += 1
+        if self.counts is not None:
+            self.counts.output_counts[token_id] += 1
+
+    def append_forced(self, token_ids: tuple[int, ...]) -> None:
+        """Put a separator into the context; penalties see it as prompt."""
+        self.tokens.extend(token_ids)
+        if self.counts is not None:
+            self.counts.prompt_seen[list(token_ids)] = True
