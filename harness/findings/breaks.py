@@ -79,26 +79,22 @@ def _find(evidence: Evidence, axis: str, curve: Curve, confidence: float) -> Bre
         confidence=confidence,
         rng=generator(evidence.plan.seed, "break", *map(str, curve.at.items())),
     )
-    return _describe(evidence, axis, curve, x, found)
+    return _describe(evidence, axis, curve, found)
 
 
 def _describe(
-    evidence: Evidence,
-    axis: str,
-    curve: Curve,
-    x: np.ndarray,
-    found: stats_breakpoints.Breakpoint,
+    evidence: Evidence, axis: str, curve: Curve, found: stats_breakpoints.Breakpoint
 ) -> Breakpoint:
     analysis = evidence.scenario.analysis
-    is_break = found.kind in ("jump", "kink", "both")
-    blame = _attribute(evidence, curve, x, found) if is_break else _Blame()
+    is_break = found.kind.value in ("jump", "kink", "both")
+    blame = _attribute(evidence, curve, found) if is_break else _Blame()
     ranked = blame.ranked or _rank_last(evidence, curve)
     return Breakpoint(
         metric=analysis.metric,
         q=analysis.q,
         axis=axis,
         at=curve.at,
-        kind=found.kind,
+        kind=found.kind.value,
         location=number(found.location),
         low=number(found.low),
         high=number(found.high),
@@ -134,21 +130,17 @@ class _Blame:
     caveats: list[str] = field(default_factory=list)
 
 
-def _attribute(
-    evidence: Evidence, curve: Curve, x: np.ndarray, found: stats_breakpoints.Breakpoint
-) -> _Blame:
-    """The split of the rise across the break: the cells on either side of its interval."""
-    below = int(np.searchsorted(x, found.low, side="right")) - 1
-    above = int(np.searchsorted(x, found.high, side="left"))
-    if found.kind == "kink" and above <= below:
-        above = below + 1
-    below, above = max(0, below), min(len(x) - 1, above)
-    sides = [_components(evidence, curve.cells[side]) for side in (below, above)]
-    if below >= above or sides[0] is None or sides[1] is None:
+def _attribute(evidence: Evidence, curve: Curve, found: stats_breakpoints.Breakpoint) -> _Blame:
+    """The split of the rise across the break, between the cells on either side."""
+    if found.below is None or found.above is None:
+        return _Blame()
+    below = _components(evidence, curve.cells[found.below])
+    above = _components(evidence, curve.cells[found.above])
+    if below is None or above is None:
         return _Blame(caveats=["the target gives no account of its phases: nothing to blame"])
     analysis = evidence.scenario.analysis
     rng = generator(evidence.plan.seed, "blame", *map(str, curve.at.items()))
-    result = attribute_break(sides[0], sides[1], analysis.q, rng=rng)
+    result = attribute_break(below, above, analysis.q, rng=rng)
     ranked = _ranked(result.shares, result.low, result.high)
     caveats = [caveat.text for caveat in result.caveats]
     if result.culprit is None:

@@ -107,8 +107,8 @@ def _ratio_words(item: ComparedMetric) -> str:
 def _blame(item: Breakpoint) -> str:
     if item.component is not None:
         share = _share(item.share, item.share_low, item.share_high)
-        meaning = COMPONENTS.get(item.component, item.component)
-        return f" Behind it: {item.component}, {share} of the rise ({meaning})."
+        meaning = COMPONENTS.get(item.component, "as the server names it")
+        return f" Behind it: {item.component} ({meaning}), {share}."
     if item.ranked:
         first = ", ".join(
             f"{part.component} {part.share:.0%}" for part in item.ranked[:3] if part.share
@@ -131,7 +131,7 @@ def _percent_interval(value: float | None, low: float | None, high: float | None
 
 
 def _share(value: float | None, low: float | None, high: float | None) -> str:
-    centre = "an unknown share" if value is None else f"{value:.0%}"
+    centre = "an unknown share of the rise" if value is None else f"{value:.0%} of the rise"
     if low is None or high is None:
         return centre
     return f"{centre} ({low:.0%} to {high:.0%})"

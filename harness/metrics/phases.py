@@ -8,7 +8,7 @@ from typing import Final
 
 SERVER_PHASES: Final[dict[str, str]] = {
     "queue": "waiting for a slot: all sequences of the running batch are taken",
-    "kv_wait": "a slot is free, KV memory is not (admission or growth after an eviction)",
+    "kv_wait": "a slot is free, KV memory is not",
     "stall": "resident in the batch, not scheduled in a step",
     "tokenize": "text to token ids",
     "embed": "token embedding and rotary tables",

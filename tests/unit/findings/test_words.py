@@ -1,0 +1,99 @@
+from typing import Any
+
+import pytest
+
+from harness.findings.finding import Breakpoint, RankedComponent
+from harness.findings.words import break_sentence, metric_words, where_words
+
+
+def make_break(**changes: Any) -> Breakpoint:
+    values: dict[str, Any] = {
+        "metric": "ttft_s",
+        "q": 0.99,
+        "axis": "prompt_tokens",
+        "at": {"accelerated": False},
+        "kind": "jump",
+        "location": 239.5,
+        "low": 224.0,
+        "high": 256.0,
+        "effect": 1.48,
+        "effect_low": 1.2,
+        "effect_high": 1.71,
+        "width_octaves": 0.19,
+        "component": "kv_wait",
+        "share": 0.82,
+        "share_low": 0.75,
+        "share_high": 0.88,
+        "ranked": [
+            RankedComponent(component="kv_wait", share=0.82, low=0.75, high=0.88),
+            RankedComponent(component="queue", share=0.1, low=0.05, high=0.15),
+        ],
+        "detectable_effect": 0.2,
+        "caveats": [],
+    }
+    return Breakpoint(**{**values, **changes})
+
+
+NO_BREAK = {
+    "location": None, "low": None, "high": None, "effect": None, "effect_low": None,
+    "effect_high": None, "component": None, "share": None, "share_low": None, "share_high": None,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        (
+            {},
+            ("TTFT P99 on the baseline path breaks between 224 and 256 prompt tokens: it jumps by "
+            "+148% (+120% to +171%). Behind it: kv_wait (a slot is free, KV memory is not), "
+            "82% of the rise (75% to 88%)."),
+        ),
+        (
+            {"component": None, "share": None, "share_low": None, "share_high": None},
+            ("TTFT P99 on the baseline path breaks between 224 and 256 prompt tokens: it jumps by "
+            "+148% (+120% to +171%). No single component explains it; ranked: kv_wait 82%, "
+            "queue 10%."),
+        ),
+        (
+            {"kind": "kink", "effect": 0.6, "ranked": [], "component": None, "at": {}},
+            "TTFT P99 bends upwards at 239.5 prompt tokens (between 224 and 256).",
+        ),
+        (
+            {**NO_BREAK, "kind": "gradual", "at": {"accelerated": True}},
+            ("TTFT P99 on the accelerated path rises gradually over prompt tokens: no break; one "
+            "above 20% would have been seen."),
+        ),
+        (
+            {**NO_BREAK, "kind": "none", "detectable_effect": None, "axis": "concurrency"},
+            "TTFT P99 on the baseline path shows no break over requests in flight.",
+        ),
+        (
+            {**NO_BREAK, "kind": "staircase", "ranked": []},
+            ("TTFT P99 on the baseline path climbs in several similar steps over prompt tokens: no "
+            "single break."),
+        ),
+        (
+            {"effect": None, "effect_low": None, "effect_high": None, "component": None,
+             "ranked": []},
+            ("TTFT P99 on the baseline path breaks between 224 and 256 prompt tokens: it jumps by "
+            "an unknown amount."),
+        ),
+    ],
+)  # fmt: skip
+def test_a_breakpoint_reads_as_a_sentence(changes: dict[str, Any], sentence: str) -> None:
+    """Kind, place, size, interval and blame, in the words a person reads first."""
+    assert break_sentence(make_break(**changes)) == sentence
+
+
+def test_other_factors_are_named() -> None:
+    """The path by its word, everything else by name and value."""
+    at = {"accelerated": True, "frequency_penalty": 0.5, "cot_depth": 2}
+    assert where_words(at) == "on the accelerated path, at frequency_penalty 0.5, cot_depth 2"
+    assert where_words({}) == ""
+
+
+def test_quantiles_are_named_as_the_field_does() -> None:
+    """P99, P99.9, P50: no trailing zeros."""
+    assert metric_words("e2e_s", 0.999) == "E2E P99.9"
+    assert metric_words("itl_s", 0.5) == "ITL P50"
