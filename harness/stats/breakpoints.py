@@ -1,0 +1,388 @@
+"""Where a quantile changes regime along one axis: jump, kink, staircase, gradual rise, or none.
+
+A breakpoint is claimed only where a break beats every family of smooth curves
+(`harness.stats.smooth`) and is at least as large as the minimum effect. Otherwise the answer says
+how large a jump would have been seen. The curve is the log of a quantile over the log of the axis,
+each cell with its known standard error (`harness.stats.cell_quantile`).
+"""
+
+import math
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from harness.stats.break_place import Place, column_effects, describe
+from harness.stats.break_power import detectable_jump
+from harness.stats.break_search import Search, can_search, grid_of, left_over, search_break
+from harness.stats.candidates import Candidate, Shape
+from harness.stats.caveat import Caveat, CaveatKind
+from harness.stats.gradual import steep_rise
+from harness.stats.smooth import SPLINE_CELLS, Array
+
+MIN_CELLS = 5
+MAX_ROUNDS = 5
+STEP_RATIO = 2.0
+OPEN_FACTOR = 2.0
+SE_FLOOR = 0.5
+"""Part of the median standard error below which no cell's is believed."""
+
+
+class BreakKind(StrEnum):
+    """What happens at the place."""
+
+    JUMP = "jump"
+    KINK = "kink"
+    BOTH = "both"
+    STAIRCASE = "staircase"
+    GRADUAL = "gradual"
+    NONE = "none"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Breakpoint:
+    """What was found along one axis.
+
+    Attributes:
+        kind: what happens.
+        location: place in units of x; None where nothing was found.
+        low: lower end of its interval; at a jump never inside a gap between two cells.
+        high: upper end.
+        effect: relative jump exp(d) - 1; for a kink the change of slope in log units per octave;
+            for a gradual rise exp(rise) - 1 from `low` to `high`.
+        effect_low: lower end of its interval.
+        effect_high: upper end.
+        slope_change: beside a jump of kind `both`, the change of slope in log units per octave.
+        width_octaves: width of the transition; at a sharp break the gap it lies in.
+        detectable_effect: relative size of a further jump that would have been found with 80 %
+            power wherever it sat on this grid; None where the grid cannot show any.
+        p_value: the largest over the families; None without a search.
+        below: index, in the order given, of the cell just below the place.
+        above: index of the cell just above.
+        nulls: names of the families that were fitted and had to be beaten.
+        others: further breaks, weaker first rank next; steps of a staircase.
+        caveats: what limits the result.
+    """
+
+    kind: BreakKind
+    location: float | None = None
+    low: float | None = None
+    high: float | None = None
+    effect: float | None = None
+    effect_low: float | None = None
+    effect_high: float | None = None
+    slope_change: float | None = None
+    width_octaves: float | None = None
+    detectable_effect: float | None = None
+    p_value: float | None = None
+    below: int | None = None
+    above: int | None = None
+    nulls: tuple[str, ...] = ()
+    others: tuple["Breakpoint", ...] = ()
+    caveats: tuple[Caveat, ...] = ()
+
+
+def find_breakpoint(
+    x: ArrayLike,
+    log_quantile: ArrayLike,
+    se: ArrayLike,
+    *,
+    rng: np.random.Generator,
+    open_upper: ArrayLike | None = None,
+    min_effect_jump: float = 0.10,
+    min_effect_kink: float = 0.2,
+    confidence: float = 0.95,
+    n_bootstrap: int = 999,
+) -> Breakpoint:
+    """The strongest break of a log quantile along one axis, with the weaker ones behind it.
+
+    The search runs in rounds: the best candidate that beats every smooth family and the minimum
+    effect in each is kept as a free column, and the rest is searched again. A cell standing alone
+    is set aside the same way and never reported as a break. Where what is left over after the last
+    round is larger than the errors allow, the errors are widened by that factor and the whole
+    search is done again.
+
+    Cells with an open upper bound (`open_upper`) take part with twice their standard error; cells
+    whose quantile is infinite (requests that never ended) are left out of the fit and named in a
+    caveat. A standard error below half the median of all is raised to it.
+
+    Args:
+        x: place of each cell on the axis, above zero, no two alike, in any order.
+        log_quantile: natural log of the quantile of each cell; +inf where it is unbounded.
+        se: its standard error.
+        rng: draws of the bootstrap; the same generator state gives the same answer.
+        open_upper: which cells have no finite upper bound.
+        min_effect_jump: smallest relative jump worth a report.
+        min_effect_kink: smallest change of slope worth a report, log units per octave.
+        confidence: of thresholds and intervals.
+        n_bootstrap: draws per family and round.
+
+    Shapes: x, log_quantile, se, open_upper (n,).
+
+    Raises:
+        ValueError: shapes that differ, NaN, x not above zero or twice the same, se not above zero.
+    """
+    cells = _cells(x, log_quantile, se, open_upper)
+    order, z, y, error = cells.order, cells.z, cells.y, cells.se
+    caveats = list(cells.caveats)
+    if z.size < MIN_CELLS:
+        text = f"{z.size} usable cells; a break needs at least {MIN_CELLS}."
+        return Breakpoint(
+            kind=BreakKind.NONE, caveats=(*caveats, Caveat(CaveatKind.SMALL_GRID, text))
+        )
+    if z.size < SPLINE_CELLS:
+        text = f"{z.size} cells: judged against a parabola, not a cubic, and without the spline."
+        caveats.append(Caveat(CaveatKind.NULL_LEFT_OUT, text))
+    minimum = {Shape.JUMP: math.log1p(min_effect_jump), Shape.KINK: min_effect_kink}
+    rounds = _search_rounds(y, z, error, minimum, n_bootstrap, confidence, rng)
+    scale = left_over(y, rounds.last)
+    if scale > 1:
+        text = f"Cells scatter {scale:.1f} times their standard errors; these were widened."
+        caveats.append(Caveat(CaveatKind.OVERDISPERSED, text))
+        error = error * scale
+        rounds = _search_rounds(y, z, error, minimum, n_bootstrap, confidence, rng)
+    caveats += _lone_cells(rounds, z, y)
+    found = [_report(y, z, error, rounds, i, order, confidence, rng) for i in rounds.breaks]
+    strongest = _combine(found)
+    detectable = detectable_jump(y, rounds.last, min_effect_jump)
+    names = tuple(null.name for null in rounds.last.nulls)
+    if strongest is None:
+        strongest = _gradual(y, z, error, order, confidence)
+    return replace(
+        strongest,
+        detectable_effect=detectable,
+        nulls=names,
+        caveats=(*caveats, *strongest.caveats),
+    )
+
+
+@dataclass(frozen=True)
+class _Cells:
+    """Checked cells in order of x; `order` leads back to the caller's indices."""
+
+    order: NDArray[np.int64]
+    z: Array
+    y: Array
+    se: Array
+    caveats: tuple[Caveat, ...]
+
+
+@dataclass(frozen=True)
+class _Rounds:
+    """Outcome of all rounds: what was taken in turn, with p-values, and the last search."""
+
+    taken: tuple[tuple[Candidate, Array], ...]
+    p_values: tuple[float, ...]
+    last: Search
+
+    @property
+    def breaks(self) -> list[int]:
+        """Positions in `taken` that are breaks, not lone cells."""
+        return [i for i, (item, _) in enumerate(self.taken) if item.shape is not Shape.SPIKE]
+
+
+def _search_rounds(
+    y: Array,
+    z: Array,
+    se: Array,
+    minimum: dict[Shape, float],
+    n_bootstrap: int,
+    confidence: float,
+    rng: np.random.Generator,
+) -> _Rounds:
+    taken: list[tuple[Candidate, Array]] = []
+    p_values: list[float] = []
+    last = search_break(y, grid_of(z, se), n_bootstrap, confidence, rng)
+    while (k := last.winner()) is not None:
+        item, column = last.grid.candidates.items[k], last.grid.candidates.columns[:, k]
+        effects = column_effects(y, last.nulls, column)[0]
+        if item.shape is not Shape.SPIKE and (np.abs(effects) < minimum[item.shape]).any():
+            break
+        taken.append((item, column))
+        p_values.append(float(last.p_values[:, k].max()))
+        grid = grid_of(z, se, taken)
+        if len(taken) >= MAX_ROUNDS or not can_search(grid):
+            break
+        last = search_break(y, grid, n_bootstrap, confidence, rng)
+    return _Rounds(tuple(taken), tuple(p_values), last)
+
+
+def _report(
+    y: Array,
+    z: Array,
+    se: Array,
+    rounds: _Rounds,
+    i: int,
+    order: NDArray[np.int64],
+    confidence: float,
+    rng: np.random.Generator,
+) -> Breakpoint:
+    """One break described beside all the others."""
+    item = rounds.taken[i][0]
+    others = [pair for j, pair in enumerate(rounds.taken) if j != i]
+    grid = grid_of(z, se, others)
+    place = describe(y, grid, grid.candidates.items.index(item), confidence, rng)
+    is_jump = item.shape is Shape.JUMP
+    size = math.expm1 if is_jump else float
+    is_gradual = is_jump and place.is_soft
+    half = place.width / 2
+    return Breakpoint(
+        kind=BreakKind.GRADUAL if is_gradual else BreakKind(item.shape.value),
+        location=2 ** (place.center if is_gradual else item.pivot),
+        low=2 ** (place.center - half if is_gradual else place.low),
+        high=2 ** (place.center + half if is_gradual else place.high),
+        effect=size(place.effect),
+        effect_low=size(place.effect_low),
+        effect_high=size(place.effect_high),
+        width_octaves=place.width,
+        p_value=rounds.p_values[i],
+        below=int(order[item.below]),
+        above=int(order[item.below + 1]),
+        caveats=_place_caveats(place, item, z),
+    )
+
+
+def _place_caveats(place: Place, item: Candidate, z: Array) -> tuple[Caveat, ...]:
+    found = []
+    span = (place.high - place.low) / (z[-1] - z[0])
+    if span > 0.25 and place.high - place.low > (item.high - item.low) * 1.01:
+        text = f"A break exists, but its place is open over {span:.0%} of the axis."
+        found.append(Caveat(CaveatKind.NOT_LOCALISED, text))
+    above = int((z > item.pivot).sum())
+    if min(above, z.size - above) <= 2:
+        text = f"Only {min(above, z.size - above)} cells lie on one side of it."
+        found.append(Caveat(CaveatKind.AT_EDGE, text))
+    return tuple(found)
+
+
+def _combine(found: list[Breakpoint]) -> Breakpoint | None:
+    """One answer from the breaks of all rounds, in order of strength."""
+    if not found:
+        return None
+    first, rest = found[0], list(found[1:])
+    for other in rest:
+        kinds = {first.kind, other.kind}
+        if kinds == {BreakKind.JUMP, BreakKind.KINK} and first.below == other.below:
+            jump, kink = (first, other) if first.kind is BreakKind.JUMP else (other, first)
+            rest.remove(other)
+            first = replace(jump, kind=BreakKind.BOTH, slope_change=kink.effect)
+            break
+    stairs = _steps(found)
+    if stairs is not None:
+        return stairs
+    return replace(first, others=tuple(rest))
+
+
+def _steps(found: list[Breakpoint]) -> Breakpoint | None:
+    """A staircase where at least three jumps, or two small ones, are alike in sign and size."""
+    jumps = [b for b in found if b.kind is BreakKind.JUMP and b.effect is not None]
+    sizes = [math.log1p(b.effect) for b in jumps if b.effect is not None]
+    if len(jumps) < 2 or min(sizes) * max(sizes) < 0:
+        return None
+    least, most = min(map(abs, sizes)), max(map(abs, sizes))
+    if most > STEP_RATIO * least or (len(jumps) == 2 and most > math.log(1.5)):
+        return None
+    ends = [bound for b in jumps for bound in (b.low, b.high) if bound is not None]
+    text = (
+        f"{len(jumps)} jumps of similar size ({math.expm1(least):.0%} to {math.expm1(most):.0%})."
+    )
+    return replace(
+        jumps[0],
+        kind=BreakKind.STAIRCASE,
+        low=min(ends),
+        high=max(ends),
+        width_octaves=math.log2(max(ends) / min(ends)),
+        others=tuple(jumps[1:]),
+        caveats=(*jumps[0].caveats, Caveat(CaveatKind.AMBIGUOUS_KIND, text)),
+    )
+
+
+def _gradual(
+    y: Array, z: Array, se: Array, order: NDArray[np.int64], confidence: float
+) -> Breakpoint:
+    """A rise steeper than proportional, or nothing."""
+    rise = steep_rise(y, z, se, confidence)
+    if rise is None:
+        return Breakpoint(kind=BreakKind.NONE)
+    below = int(np.searchsorted(z, rise.middle, side="right")) - 1
+    caveats = []
+    if rise.high >= z[-1] - 1e-9:
+        text = "The rise goes on to the end of the axis."
+        caveats.append(Caveat(CaveatKind.AT_EDGE, text))
+    return Breakpoint(
+        kind=BreakKind.GRADUAL,
+        location=2**rise.middle,
+        low=2**rise.low,
+        high=2**rise.high,
+        effect=math.expm1(rise.effect),
+        effect_low=math.expm1(rise.effect_low),
+        effect_high=math.expm1(rise.effect_high),
+        width_octaves=rise.high - rise.low,
+        below=int(order[below]),
+        above=int(order[below + 1]),
+        caveats=tuple(caveats),
+    )
+
+
+def _lone_cells(rounds: _Rounds, z: Array, y: Array) -> list[Caveat]:
+    found = []
+    for item, column in rounds.taken:
+        if item.shape is not Shape.SPIKE:
+            continue
+        at = int(column.argmax())
+        size = math.expm1(float(np.median(column_effects(y, rounds.last.nulls, column)[0])))
+        is_end = at in {0, z.size - 1}
+        kind = CaveatKind.AT_EDGE if is_end else CaveatKind.LONE_CELL
+        what = "measure beyond it" if is_end else "measure it again"
+        text = f"The cell at {2 ** z[at]:g} lies {size:+.0%} off the curve of the others; {what}."
+        found.append(Caveat(kind, text))
+    return found
+
+
+def _cells(
+    x: ArrayLike, log_quantile: ArrayLike, se: ArrayLike, opened: ArrayLike | None
+) -> _Cells:
+    axis, y, error = (np.asarray(v, dtype=float) for v in (x, log_quantile, se))
+    mask = np.zeros(axis.shape, bool) if opened is None else np.asarray(opened, dtype=bool)
+    shapes = {v.shape for v in (axis, y, error, mask)}
+    if len(shapes) != 1 or axis.ndim != 1:
+        msg = (
+            f"x, log_quantile, se, open_upper: got shapes {sorted(shapes)}, allowed one axis, alike"
+        )
+        raise ValueError(msg)
+    if np.isnan(axis).any() or np.isnan(y).any() or np.isnan(error).any():
+        msg = "x, log_quantile, se: got NaN, allowed numbers; leave such cells out"
+        raise ValueError(msg)
+    if (axis <= 0).any() or np.isinf(axis).any():
+        msg = f"x: got {axis.min():g} to {axis.max():g}, allowed finite and above 0 (log axis)"
+        raise ValueError(msg)
+    values, counts = np.unique(axis, return_counts=True)
+    if (counts > 1).any():
+        msg = (
+            f"x: got {values[counts > 1][0]:g} twice, allowed once; pool the requests of such cells"
+        )
+        raise ValueError(msg)
+    if (error <= 0).any():
+        msg = f"se: got {error.min():g}, allowed above 0"
+        raise ValueError(msg)
+    if (y == -np.inf).any():
+        msg = "log_quantile: got -inf, allowed finite or +inf"
+        raise ValueError(msg)
+    caveats = []
+    usable = np.isfinite(y) & np.isfinite(error)
+    if not usable.all():
+        names = ", ".join(f"{v:g}" for v in np.sort(axis[~usable]))
+        text = f"Left out of the fit, quantile unbounded: {names}."
+        caveats.append(Caveat(CaveatKind.CENSORED, text))
+    if mask[usable].any():
+        names = ", ".join(f"{v:g}" for v in np.sort(axis[usable & mask]))
+        text = f"No finite upper bound at {names}: counted with {OPEN_FACTOR:g} times the error."
+        caveats.append(Caveat(CaveatKind.OPEN_BOUND, text))
+    order = np.flatnonzero(usable)
+    order = order[np.argsort(axis[order])]
+    wide = np.where(mask, OPEN_FACTOR, 1.0) * error
+    floor = SE_FLOOR * float(np.median(wide[order])) if order.size else 0.0
+    return _Cells(
+        order, np.log2(axis[order]), y[order], np.maximum(wide[order], floor), tuple(caveats)
+    )
