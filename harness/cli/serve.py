@@ -2,28 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from pydantic import ValidationError
 
-from harness.base.errors import SetupError, TailbreakError
+from harness.base.errors import SetupError
 from harness.server.options import LogLevel, ServerOptions, default_threads
-
-_HELP = """Serve the bundled language model over an OpenAI-compatible API.
-
-Built to be measured: every answer says where its time went (timings), and the header
-X-MC-Accel chooses the path: absent or false for the baseline, true for every accelerated
-feature, or a comma list such as paged_kv.
-
-  tailbreak serve --port 8000
-  curl http://127.0.0.1:8000/v1/infer -d '{"prompt": "Once upon a time", "max_tokens": 16}'
-
-Routes: /v1/infer, /v1/chat/completions, /v1/completions, /v1/models, /tokenize,
-/detokenize, /metrics, /healthz, /readyz. docs/server.md describes them.
-"""
 
 
 def serve(
@@ -63,7 +49,18 @@ def serve(
     log_level: Annotated[LogLevel, typer.Option(help="How much to log.")] = "warning",
     ends_with_stdin: Annotated[bool, typer.Option("--ends-with-stdin", hidden=True)] = False,
 ) -> None:
-    """Serve the bundled language model over an OpenAI-compatible API."""
+    """Serve the bundled language model over an OpenAI-compatible API.
+
+    Built to be measured: every answer says where its time went (timings), and the header
+    X-MC-Accel chooses the path: absent or false for the baseline, true for every accelerated
+    feature, or a comma list such as paged_kv.
+
+      tailbreak serve --port 8000
+      curl http://127.0.0.1:8000/v1/infer -d '{"prompt": "Once upon a time", "max_tokens": 16}'
+
+    Routes: /v1/infer, /v1/chat/completions, /v1/completions, /v1/models, /tokenize,
+    /detokenize, /metrics, /healthz, /readyz. docs/server.md describes them.
+    """
     values = {
         "model": model,
         "host": host,
@@ -79,14 +76,7 @@ def serve(
         "insecure": insecure,
         "log_level": log_level,
     }
-    try:
-        _serve(_read_options(values), ends_with_stdin=ends_with_stdin)
-    except TailbreakError as error:
-        print(f"tailbreak serve: {error}", file=sys.stderr)
-        raise typer.Exit(int(error.exit_code)) from error
-
-
-serve.__doc__ = _HELP
+    _serve(_read_options(values), ends_with_stdin=ends_with_stdin)
 
 
 def _read_options(values: dict[str, object]) -> ServerOptions:
@@ -109,7 +99,3 @@ def _serve(options: ServerOptions, *, ends_with_stdin: bool) -> None:
         print(f"tailbreak serve: {options.model_name} is ready at {url}", flush=True)
 
     run_server(options, announce, ends_with_stdin=ends_with_stdin)
-
-
-if __name__ == "__main__":
-    typer.run(serve)

@@ -94,7 +94,14 @@ def start_server(options: ServerOptions, *, timeout_s: float = _START_TIMEOUT_S)
     root = str(Path(__file__).parents[2])
     paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
     process = subprocess.Popen(  # noqa: S603  our own module
-        [sys.executable, "-m", "harness.cli.serve", "--ends-with-stdin", *to_arguments(options)],
+        [
+            sys.executable,
+            "-m",
+            "harness.cli.main",
+            "serve",
+            "--ends-with-stdin",
+            *to_arguments(options),
+        ],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=errors,

@@ -45,18 +45,14 @@ class Reply(Response):
         watching = asyncio.ensure_future(_until_disconnect(receive))
         try:
             await asyncio.wait({producing, watching}, return_when=asyncio.FIRST_COMPLETED)
-            is_gone = not producing.done()
-        except asyncio.CancelledError:
-            is_gone = True
-            raise
         finally:
             watching.cancel()
+            # Also when the server shuts down around this request.
             if not producing.done():
                 producing.cancel()
-        if is_gone:
-            self._front.break_off(self._generation, self._answer, "cancelled")
-            return
-        await self._conclude(producing, send)
+                self._front.break_off(self._generation, self._answer, "cancelled")
+        if producing.done():
+            await self._conclude(producing, send)
 
     async def _conclude(self, producing: asyncio.Future[None], send: Send) -> None:
         """Answer a failure of the engine in the way that is still open."""
