@@ -1,6 +1,7 @@
 """`tailbreak run`: server, load, records, report, verdict, in one command."""
 
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -58,14 +59,17 @@ def run(
 
     Example: tailbreak run scenarios/quickstart.toml --target http://127.0.0.1:8000 --model NAME
     """
-    from harness.load.session import prepare
+    from harness.load.session import api_key, check_target, prepare
     from harness.scenario.read import read_scenario
 
     wanted = _override(
         read_scenario(scenario), str(scenario), target=target, model=model, n=requests, seed=seed
     )
     with _server(wanted) as url:
-        folder = prepare(wanted, url, runs_dir, scenario_file=str(scenario))
+        check_target(url, api_key(wanted))
+        folder = prepare(wanted, url, runs_dir)
+        command = shlex.join(["tailbreak", *sys.argv[1:]])
+        folder.write_json("run.json", {**folder.read_json("run.json"), "command": command})
         code = _drive(folder, url, show=progress and sys.stderr.isatty())
     _finish(folder, code)
 

@@ -51,15 +51,16 @@ def serve(
 ) -> None:
     """Serve the bundled language model over an OpenAI-compatible API.
 
-    Built to be measured: every answer says where its time went (timings), and the header
-    X-MC-Accel chooses the path: absent or false for the baseline, true for every accelerated
-    feature, or a comma list such as paged_kv.
+    Built to be measured: every answer says where its time went (timings).
+    The header X-MC-Accel chooses the path: absent or false for the baseline,
+    true for every accelerated feature, or a comma list such as paged_kv.
 
-      tailbreak serve --port 8000
-      curl http://127.0.0.1:8000/v1/infer -d '{"prompt": "Once upon a time", "max_tokens": 16}'
+    Example: tailbreak serve --port 8000
 
-    Routes: /v1/infer, /v1/chat/completions, /v1/completions, /v1/models, /tokenize,
-    /detokenize, /metrics, /healthz, /readyz. docs/server.md describes them.
+    Example: curl http://127.0.0.1:8000/v1/infer -d '{"prompt": "Once upon a time"}'
+
+    Routes: /v1/infer, /v1/chat/completions, /v1/completions, /v1/models,
+    /tokenize, /detokenize, /metrics, /healthz, /readyz (docs/server.md).
     """
     values = {
         "model": model,

@@ -4,9 +4,8 @@ Cells that their rules voided take no part. The confidence is shared by all curv
 (Bonferroni), so that a report with many curves does not find a break by trying often.
 """
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -16,10 +15,10 @@ from harness.findings.evidence import Evidence
 from harness.findings.finding import Breakpoint, Cell, Factor, RankedComponent
 from harness.metrics.components import COMPONENT_NAMES, component_matrix
 from harness.stats import breakpoints as stats_breakpoints
-from harness.stats.attribution import attribute_break, rank_components
+from harness.stats.attribution import Attribution, Ranking, attribute_break, rank_components
 from harness.stats.cell_quantile import cell_quantiles
 
-MIN_CELLS = 4
+SHOWN_SHARE = 0.005
 USABLE = frozenset({"fixed", "converged", "wide"})
 
 
@@ -54,12 +53,8 @@ def _curves(axis: str, cells: Sequence[Cell]) -> list[Curve]:
 
 def _find(evidence: Evidence, axis: str, curve: Curve, confidence: float) -> Breakpoint:
     analysis = evidence.scenario.analysis
-    if len(curve.cells) < MIN_CELLS:
-        text = (
-            f"{len(curve.cells)} usable cells on {axis}: a break cannot be told from a smooth "
-            f"curve with fewer than {MIN_CELLS}"
-        )
-        return _nothing(evidence, axis, curve, text)
+    if not curve.cells:
+        return _nothing(evidence, axis, curve, f"no usable cell on {axis}")
     segments = [
         metric_segments(evidence.cell_rows(evidence.plan.cell(cell.id)), analysis.metric)
         for cell in curve.cells
@@ -69,8 +64,9 @@ def _find(evidence: Evidence, axis: str, curve: Curve, confidence: float) -> Bre
         return _nothing(evidence, axis, curve, text)
     quantiles = cell_quantiles(segments, analysis.q)
     x = np.array([float(cell.factors[axis]) for cell in curve.cells])
+    shift = 1.0 if x.min() <= 0 else 0.0  # an axis that starts at 0 is taken as log(1 + x)
     found = stats_breakpoints.find_breakpoint(
-        x,
+        x + shift,
         np.array([item.log_value for item in quantiles]),
         np.array([item.se for item in quantiles]),
         open_upper=np.array([item.open for item in quantiles]),
@@ -79,7 +75,14 @@ def _find(evidence: Evidence, axis: str, curve: Curve, confidence: float) -> Bre
         confidence=confidence,
         rng=generator(evidence.plan.seed, "break", *map(str, curve.at.items())),
     )
-    return _describe(evidence, axis, curve, found)
+    return _describe(evidence, axis, curve, _unshifted(found, shift))
+
+
+def _unshifted(found: stats_breakpoints.Breakpoint, shift: float) -> stats_breakpoints.Breakpoint:
+    def back(place: float | None) -> float | None:
+        return None if place is None else place - shift
+
+    return replace(found, location=back(found.location), low=back(found.low), high=back(found.high))
 
 
 def _describe(
@@ -140,14 +143,16 @@ def _attribute(evidence: Evidence, curve: Curve, found: stats_breakpoints.Breakp
         return _Blame(caveats=["the target gives no account of its phases: nothing to blame"])
     analysis = evidence.scenario.analysis
     rng = generator(evidence.plan.seed, "blame", *map(str, curve.at.items()))
-    result = attribute_break(below, above, analysis.q, rng=rng)
-    ranked = _ranked(result.shares, result.low, result.high)
+    result = attribute_break(
+        below, below.sum(axis=1), above, above.sum(axis=1), analysis.q, rng=rng
+    )
+    ranked = _ranked(result)
     caveats = [caveat.text for caveat in result.caveats]
     if result.culprit is None:
         return _Blame(ranked=ranked, caveats=caveats)
     culprit = result.culprit
     share = (
-        number(result.shares[culprit]),
+        number(result.share[culprit]),
         number(result.low[culprit]),
         number(result.high[culprit]),
     )
@@ -170,18 +175,17 @@ def _rank_last(evidence: Evidence, curve: Curve) -> list[RankedComponent]:
         return []
     rng = generator(evidence.plan.seed, "rank", *map(str, curve.at.items()))
     result = rank_components(matrix, matrix.sum(axis=1), evidence.scenario.analysis.q, rng=rng)
-    return _ranked(result.shares, result.low, result.high)
+    return _ranked(result)
 
 
-def _ranked(shares: np.ndarray, low: np.ndarray, high: np.ndarray) -> list[RankedComponent]:
-    order = np.argsort(-shares, kind="stable")
+def _ranked(result: Ranking | Attribution) -> list[RankedComponent]:
     return [
         RankedComponent(
             component=COMPONENT_NAMES[i],
-            share=number(shares[i]),
-            low=number(low[i]),
-            high=number(high[i]),
+            share=number(result.share[i]),
+            low=number(result.low[i]),
+            high=number(result.high[i]),
         )
-        for i in order
-        if math.isfinite(shares[i]) and abs(shares[i]) >= 0.005
+        for i in result.order.tolist()
+        if abs(result.share[i]) >= SHOWN_SHARE
     ]

@@ -136,7 +136,7 @@ def _phases(
     rng = generator(evidence.plan.seed, "phases", planned.id)
     ranking = rank_components(matrix, matrix.sum(axis=1), evidence.scenario.analysis.q, rng=rng)
     mean = dict(zip(COMPONENT_NAMES, matrix.mean(axis=0).tolist(), strict=True))
-    tail = dict(zip(COMPONENT_NAMES, ranking.tail_mean.tolist(), strict=True))
+    tail = dict(zip(COMPONENT_NAMES, ranking.mean.tolist(), strict=True))
     return _seen(mean), _seen(tail)
 
 

@@ -58,6 +58,8 @@ def break_sentence(item: Breakpoint) -> str:
             return f"{subject} climbs in several similar steps over {unit}: no single break.{blame}"
         case "gradual":
             return f"{subject} rises gradually over {unit}: no break{_detectable(item)}."
+        case _ if item.detectable_effect is None:
+            return f"{subject}: a break over {unit} cannot be told from a smooth curve here."
         case _:
             return f"{subject} shows no break over {unit}{_detectable(item)}."
 

@@ -66,9 +66,11 @@ def _run(evidence: Evidence, verdict: Verdict) -> Run:
 
 
 def _reproduce(evidence: Evidence) -> Reproduce:
-    file = evidence.run.get("scenario_file", f"scenarios/{evidence.scenario.name}.toml")
-    target = evidence.scenario.target.url
-    command = f"tailbreak run {file}" + (f" --target {target}" if target else "")
+    command = evidence.run.get(
+        "command",
+        "locust -f locustfiles/grid.py --headless "
+        f"--scenario scenarios/{evidence.scenario.name}.toml --host {evidence.run['target']}",
+    )
     return Reproduce(
         command=command, seed=evidence.plan.seed, environment=dict(evidence.environment)
     )

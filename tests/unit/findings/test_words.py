@@ -66,7 +66,8 @@ NO_BREAK = {
         ),
         (
             {**NO_BREAK, "kind": "none", "detectable_effect": None, "axis": "concurrency"},
-            "TTFT P99 on the baseline path shows no break over requests in flight.",
+            ("TTFT P99 on the baseline path: a break over requests in flight cannot be told from a "
+            "smooth curve here."),
         ),
         (
             {**NO_BREAK, "kind": "staircase", "ranked": []},
