@@ -27,6 +27,9 @@ class Endpoint:
     url: str
 
 
+_CONNECT_TIMEOUT_S = 1.0
+
+
 def resolve(url: str) -> Endpoint:
     """The endpoint behind an http URL; a trailing `/v1` is dropped, since paths carry it.
 
@@ -49,9 +52,19 @@ def resolve(url: str) -> Endpoint:
         found = socket.getaddrinfo(parts.hostname, port, type=socket.SOCK_STREAM)
     except OSError as error:
         raise SetupError(f"{url}: cannot find {parts.hostname}: {error.strerror}") from error
-    family, _, _, _, address = found[0]
+    family, _, _, _, address = _first_that_answers(found)
     base_path = parts.path.rstrip("/").removesuffix("/v1")
     return Endpoint(
         family=family, address=address, host_header=parts.netloc.rpartition("@")[2],
         base_path=base_path, url=url,
     )  # fmt: skip
+
+
+def _first_that_answers(found: list[Any]) -> Any:
+    """The first address that takes a connection (`localhost` has two), else the first."""
+    for family, kind, protocol, _, address in found if len(found) > 1 else ():
+        with socket.socket(family, kind, protocol) as sock:
+            sock.settimeout(_CONNECT_TIMEOUT_S)
+            if sock.connect_ex(address) == 0:
+                return family, kind, protocol, "", address
+    return found[0]

@@ -130,7 +130,7 @@ def test_no_server_is_a_connect_error() -> None:
 def test_a_connection_is_kept_and_used_again() -> None:
     """Three requests, one connection; all but the first say so."""
     answer = sized(b"hello")
-    script = ["read", answer, "read", answer, "read", answer, "hold"]
+    script: list[Step] = ["read", answer, "read", answer, "read", answer, "hold"]
     with serving(script) as server, client_of(server) as client:
         exchanges = [client.exchange(REQUEST) for _ in range(3)]
         assert server.n_connections == 1
@@ -139,7 +139,7 @@ def test_a_connection_is_kept_and_used_again() -> None:
 
 def test_a_connection_closed_between_requests_is_replaced_before_sending() -> None:
     """The server closes an idle connection: the next request goes out on a new one, and is ok."""
-    script = ["read", sized(b"hello"), "close"]
+    script: list[Step] = ["read", sized(b"hello"), "close"]
     with serving(script) as server, client_of(server) as client:
         assert client.exchange(REQUEST).failure is None
         gevent.sleep(0.05)
@@ -149,7 +149,7 @@ def test_a_connection_closed_between_requests_is_replaced_before_sending() -> No
 
 def test_a_close_unseen_by_the_loop_is_still_detected_before_sending() -> None:
     """Even when the event loop had no turn since the server closed."""
-    script = ["read", sized(b"hello"), "close"]
+    script: list[Step] = ["read", sized(b"hello"), "close"]
     with serving(script) as server, client_of(server) as client:
         assert client.exchange(REQUEST).failure is None
         time.sleep(0.05)  # blocks the loop on purpose
@@ -158,7 +158,7 @@ def test_a_close_unseen_by_the_loop_is_still_detected_before_sending() -> None:
 
 def test_a_reset_on_a_reused_connection_is_recorded_and_not_retried() -> None:
     """A request that may have been processed is never sent twice."""
-    script = ["read", sized(b"hello"), "read", "reset"]
+    script: list[Step] = ["read", sized(b"hello"), "read", "reset"]
     with serving(script) as server, client_of(server) as client:
         client.exchange(REQUEST)
         second = client.exchange(REQUEST)
@@ -177,7 +177,7 @@ def test_connection_close_is_honoured() -> None:
 
 def test_bytes_after_the_answer_end_the_connection() -> None:
     """Unasked bytes spoil the connection, not the answer, and never the next one."""
-    script = ["read", sized(b"hello") + b"HTTP/1.1 200 OK\r\n", "hold"]
+    script: list[Step] = ["read", sized(b"hello") + b"HTTP/1.1 200 OK\r\n", "hold"]
     with serving(script, ["read", sized(b"second")]) as server, client_of(server) as client:
         assert client.exchange(REQUEST).body == b"hello"
         assert client.exchange(REQUEST).body == b"second"
@@ -229,7 +229,7 @@ def test_a_read_that_left_data_behind_marks_the_next_one() -> None:
 
 def test_cancelling_keeps_what_came() -> None:
     """A cancelled request is an exchange with outcome `cancelled` and its pieces."""
-    script = ["read", CHUNKED + chunked(b"a"), "hold"]
+    script: list[Step] = ["read", CHUNKED + chunked(b"a"), "hold"]
     with serving(script) as server, client_of(server) as client:
         gevent.spawn_later(0.1, client.cancel)
         exchange = client.exchange(REQUEST)
@@ -238,7 +238,7 @@ def test_cancelling_keeps_what_came() -> None:
 
 def test_a_killed_greenlet_leaves_no_connection_behind() -> None:
     """Killing the user in the middle closes its socket; the client can be used again."""
-    script = ["read", CHUNKED + chunked(b"a"), "hold"]
+    script: list[Step] = ["read", CHUNKED + chunked(b"a"), "hold"]
     with serving(script, ["read", sized(b"ok")]) as server, client_of(server) as client:
         greenlet = gevent.spawn(client.exchange, REQUEST)
         gevent.sleep(0.1)
@@ -248,7 +248,7 @@ def test_a_killed_greenlet_leaves_no_connection_behind() -> None:
 
 def test_a_stream_that_ended_without_closing_is_cut_short() -> None:
     """When the silent answer says that it has ended, the exchange is complete after a second."""
-    script = ["read", CHUNKED + chunked(b"end"), "hold"]
+    script: list[Step] = ["read", CHUNKED + chunked(b"end"), "hold"]
     asked = HttpRequest(path="/x", body=b"{}", is_finished=lambda body: b"".join(body) == b"end")
     with serving(script) as server, client_of(server) as client:
         exchange = client.exchange(asked)
@@ -259,7 +259,8 @@ def test_a_stream_that_ended_without_closing_is_cut_short() -> None:
 
 def test_two_clients_share_the_loop() -> None:
     """A slow answer does not hold up a fast one."""
-    slow, fast = ["read", 0.3, sized(b"slow")], ["read", sized(b"fast")]
+    slow: list[Step] = ["read", 0.3, sized(b"slow")]
+    fast: list[Step] = ["read", sized(b"fast")]
     with serving(slow, fast) as server, client_of(server) as one, client_of(server) as two:
         first = gevent.spawn(one.exchange, REQUEST)
         gevent.sleep(0.05)

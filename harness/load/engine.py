@@ -1,0 +1,246 @@
+"""The load engine of one process: everything between a prepared run folder and its last record.
+
+Knows no Locust: the user classes lend it greenlets and tell it when to begin and to stop, tests do
+the same directly.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import gevent
+
+from harness.base.clock import SystemClock
+from harness.base.errors import ExitCode, TailbreakError
+from harness.load import session as sessions
+from harness.load.alarm import Alarm
+from harness.load.client.endpoint import resolve
+from harness.load.client.http import HttpClient, Timeouts
+from harness.load.client.openai import ADAPTERS
+from harness.load.client.plain_http import PlainHttp
+from harness.load.client.rx_timestamp import RxTimestamps
+from harness.load.client_health import ClientHealth
+from harness.load.dispatcher import Dispatcher
+from harness.load.handout import Handout
+from harness.load.materialise import Prompts, materialise
+from harness.load.observers import LiveFigures, Observer, StoreObserver
+from harness.load.progress import PERIOD_S, Progress
+from harness.load.session import Session
+from harness.load.virtual_user import VirtualUser, Wording
+from harness.plan.plan import Segment
+from harness.records.request import RequestRecord
+from harness.records.store import ShardWriter
+
+DRAIN_GRACE_S: Final = 10.0
+CANCEL_GRACE_S: Final = 5.0
+WRITER: Final = "load-0"
+
+logger = logging.getLogger("tailbreak")
+
+
+class LoadEngine:
+    """Runs one session.
+
+    Attributes:
+        n_users: users this run needs.
+        path: API path, for Locust's tables.
+        is_closed: the run is written and over.
+    """
+
+    def __init__(self, session: Session, url: str, observers: Sequence[Observer] = ()) -> None:
+        """Prepare everything that is not measured.
+
+        Raises:
+            SetupError: the target is not there, or the key is missing.
+        """
+        self._session = session
+        scenario, run = session.scenario, session.run
+        self._key = sessions.api_key(scenario)
+        sessions.check_target(url, self._key)
+        self._endpoint = resolve(url)
+        self._stamps = RxTimestamps.detect()
+        self._prompts = self._build_prompts(url)
+        self._alarm = Alarm()
+        self._dispatcher = Dispatcher(session.plan, round(scenario.load.think_time_s * 1e9))
+        self._handout = Handout(self._dispatcher, self._alarm, SystemClock().monotonic_ns)
+        self._figures = LiveFigures()
+        self._progress = Progress(run, session.plan, self._dispatcher, self._figures)
+        self._health = ClientHealth(self._stamps, self._alarm.sleep_until)
+        self._writer = ShardWriter(run.shards, WRITER)
+        self._observers: list[Observer] = [StoreObserver(self._writer), self._figures, *observers]
+        self._users: list[VirtualUser] = []
+        self._background: list[gevent.Greenlet[..., None]] = []
+        self._failure: Exception | None = None
+        self._is_begun = False
+        self._is_ended = False
+        self.is_closed = False
+        self.n_users = self._dispatcher.n_users_needed(scenario.load.users)
+        self.path = ADAPTERS[scenario.target.api].path
+
+    def _build_prompts(self, url: str) -> Prompts:
+        target = self._session.scenario.target
+        http = PlainHttp(url, self._key)
+        try:
+            prompts = materialise(
+                self._session.plan, http, target.model, is_chat=target.api == "openai-chat"
+            )
+        finally:
+            http.close()
+        if not prompts.is_counted:
+            logger.warning("the target has no /tokenize: prompt lengths are approximate")
+        elif prompts.n_inexact:
+            logger.warning("%d prompts have not the exact length asked for", prompts.n_inexact)
+        return prompts
+
+    def new_user(self, report: Callable[[RequestRecord, int], None]) -> VirtualUser:
+        """Another user; `report` hears of each of its records after the observers."""
+        scenario = self._session.scenario
+        load = scenario.load
+        timeouts = Timeouts(
+            connect_s=load.connect_timeout_s,
+            idle_s=load.idle_timeout_s,
+            total_s=load.total_timeout_s,
+        )
+
+        def tell(record: RequestRecord, n_bytes: int) -> None:
+            try:
+                for observer in self._observers:
+                    observer.on_record(record)
+            except TailbreakError as error:
+                self.fail(error)
+            report(record, n_bytes)
+
+        wording = Wording(
+            adapter=ADAPTERS[scenario.target.api],
+            model=scenario.target.model,
+            ignore_eos=scenario.output.ignore_eos,
+            api_key=self._key,
+            prompts=self._prompts.by_segment,
+        )
+        client = HttpClient(self._endpoint, timeouts, self._stamps)
+        user = VirtualUser(len(self._users), self._handout, client, wording, tell)
+        self._users.append(user)
+        return user
+
+    def run(self) -> None:
+        """Run the plan; returns when it is done or stopped."""
+        if self._is_begun:
+            logger.error("this run is over; start again for another")
+            return
+        self._is_begun = True
+        self._health.freeze()
+        self._background = [
+            gevent.spawn(self._health.run_probe),
+            gevent.spawn(self._write_progress),
+        ]
+        try:
+            self._handout.run(self._start_segment, self._end_segment)
+        except TailbreakError as error:
+            self.fail(error)
+        self._is_ended = True
+
+    def fail(self, error: Exception) -> None:
+        """Something of ours broke: stop, and let the exit code say so."""
+        if self._failure is None:
+            self._failure = error
+            logger.error("%s", error)
+            self._handout.stop()
+
+    def drain(self, grace_s: float = DRAIN_GRACE_S) -> None:
+        """Stop handing out, wait for what is in flight, then cancel it; each leaves its record."""
+        self._handout.stop()
+        if self._is_begun and not self._wait_for_end(grace_s):
+            logger.warning("cancelling %d requests in flight", self._dispatcher.n_in_flight)
+            for user in self._users:
+                user.cancel()
+            self._wait_for_end(CANCEL_GRACE_S)
+
+    def close(self) -> None:
+        """Write what is left to write; safe to call twice."""
+        if self.is_closed:
+            return
+        self.is_closed = True
+        gevent.killall(self._background, block=False)  # nothing here may yield: two may call it
+        self._health.close()
+        try:
+            self._writer.close()
+        except TailbreakError as error:
+            self.fail(error)
+        run = self._session.run
+        run.write_json("client.json", self._describe_client())
+        self._progress.write("done" if self._is_complete else "aborted")
+        sessions.close(run, is_complete=self._is_complete)
+        self._alarm.close()
+        self._stamps.close()
+
+    @property
+    def n_registered(self) -> int:
+        """Users made so far."""
+        return len(self._users)
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether nothing more is handed out."""
+        return self._handout.is_stopping
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """What this run deserves: 2, 5, 1, 0 in this order."""
+        if self._failure is not None:
+            code = getattr(self._failure, "exit_code", ExitCode.INPUT_OR_SETUP)
+            return ExitCode(code)
+        n = self._figures.n_ok + self._figures.n_failed
+        if self._figures.n_ok == 0 or not self._is_complete:
+            return ExitCode.UNDECIDED
+        if self._figures.n_failed > self._session.scenario.limits.failed_share * n:
+            return ExitCode.REQUESTS_FAILED
+        return ExitCode.PASS
+
+    @property
+    def summary(self) -> str:
+        """The run in one line."""
+        figures, plan = self._figures, self._session.plan
+        state = "complete" if self._is_complete else "partial"
+        return (
+            f"{state}: {self._dispatcher.n_segments_done} of {len(plan.segments)} segments, "
+            f"{figures.n_records} of {plan.n_requests} requests recorded, "
+            f"{figures.n_failed} failed; {self._session.run.path}"
+        )
+
+    @property
+    def _is_complete(self) -> bool:
+        is_whole = self._dispatcher.n_segments_done == len(self._session.plan.segments)
+        return is_whole and self._failure is None and not self._handout.is_stopping
+
+    def _wait_for_end(self, limit_s: float) -> bool:
+        until_ns = SystemClock().monotonic_ns() + int(limit_s * 1e9)
+        while not self._is_ended and SystemClock().monotonic_ns() < until_ns:
+            gevent.sleep(0.02)
+        return self._is_ended
+
+    def _start_segment(self, segment: Segment) -> None:
+        self._progress.start_segment(segment)
+        self._stamps.refresh(SystemClock().monotonic_ns())
+        self._health.start_segment()
+
+    def _end_segment(self, _segment: Segment) -> None:
+        self._health.end_segment()
+        self._writer.end_segment()
+        self._progress.write("running")
+
+    def _write_progress(self) -> None:
+        while True:
+            self._progress.write("running")
+            gevent.sleep(PERIOD_S)
+
+    def _describe_client(self) -> dict[str, object]:
+        return {
+            **self._health.summary(),
+            "n_starved": self._dispatcher.n_starved,
+            "max_starvation_s": self._dispatcher.max_wait_ns / 1e9,
+            "n_users": len(self._users),
+            "n_users_needed": self.n_users,
+            "exact_timer": self._alarm.is_exact,
+            "prompts_counted": self._prompts.is_counted,
+            "n_inexact_prompts": self._prompts.n_inexact,
+        }

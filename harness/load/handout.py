@@ -1,0 +1,93 @@
+"""The dispatcher's gevent shell: users wait here for work, and segments follow one another.
+
+A user that finds nothing settles what it still owes (its last record) before it waits, so a segment
+ends exactly when all its requests are recorded.
+"""
+
+from collections.abc import Callable
+
+from gevent.event import Event
+
+from harness.load.alarm import Alarm
+from harness.load.dispatcher import Assignment, Dispatcher
+from harness.plan.plan import Segment
+
+
+class Handout:
+    """Hands work to user greenlets.
+
+    Attributes:
+        dispatcher: who gets what.
+        is_stopping: nothing more is handed out.
+    """
+
+    def __init__(self, dispatcher: Dispatcher, alarm: Alarm, now: Callable[[], int]) -> None:
+        self.dispatcher = dispatcher
+        self.is_stopping = False
+        self._alarm = alarm
+        self._now = now
+        self._gate = Event()
+        self._over = Event()
+        self._is_finished = False
+
+    def take(self, user: int, settle: Callable[[], None]) -> Assignment | None:
+        """The user's next request, perhaps meant for later; None when the plan is over."""
+        while not (self.is_stopping or self._is_finished):
+            gate = self._gate
+            assignment = self.dispatcher.next_for(user, self._now())
+            if assignment is not None:
+                return assignment
+            settle()
+            gate.wait()
+        settle()
+        return None
+
+    def wait_until_due(self, assignment: Assignment) -> bool:
+        """Sleep until it is meant to be sent; False when a stop came first and it must not be."""
+        is_due = self._alarm.sleep_until(assignment.intended_ns)
+        if is_due and not self.is_stopping:
+            return True
+        self.dispatcher.give_back()
+        self._note_end()
+        return False
+
+    def completed(self, user: int, done_ns: int) -> None:
+        """The user's request ended at this time."""
+        self.dispatcher.completed(user, done_ns)
+
+    def recorded(self) -> None:
+        """A request is recorded."""
+        self.dispatcher.recorded()
+        self._note_end()
+
+    def run(self, on_start: Callable[[Segment], None], on_end: Callable[[Segment], None]) -> None:
+        """Run every segment; returns when the plan is done or stopped and nothing is in flight."""
+        while True:
+            self._over.clear()
+            segment = self.dispatcher.begin(self._now())
+            if segment is None:
+                break
+            on_start(segment)
+            self._open_gate()
+            self._note_end()
+            self._over.wait()
+            self.dispatcher.end()
+            on_end(segment)
+        self._is_finished = True
+        self._open_gate()
+
+    def stop(self) -> None:
+        """Hand out nothing more; what is in flight goes on."""
+        self.is_stopping = True
+        self.dispatcher.stop()
+        self._alarm.wake_all()
+        self._open_gate()
+        self._note_end()
+
+    def _open_gate(self) -> None:
+        gate, self._gate = self._gate, Event()
+        gate.set()
+
+    def _note_end(self) -> None:
+        if self.dispatcher.is_segment_over:
+            self._over.set()

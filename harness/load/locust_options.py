@@ -1,0 +1,32 @@
+"""Our options on Locust's command line: one group, each with an environment variable."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+DEFAULT_RUNS_DIR = "reports/runs"
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Register the options."""
+    group = parser.add_argument_group("tailbreak", "what to measure, and where the run is written")
+    _add(group, "--scenario", "FILE", "TAILBREAK_SCENARIO", "scenario to run (TOML)")
+    _add(group, "--run-folder", "DIR", "TAILBREAK_RUN_FOLDER", "run folder prepared beforehand")
+    _add(
+        group, "--runs-dir", "DIR", "TAILBREAK_RUNS_DIR",
+        "where run folders are made", default=DEFAULT_RUNS_DIR,
+    )  # fmt: skip
+
+
+def _add(
+    group: Any, option: str, metavar: str, env_var: str, text: str, default: str | None = None
+) -> None:
+    action = group.add_argument(
+        option, metavar=metavar, env_var=env_var, default=default, help=f"{text} [{env_var}]"
+    )
+    action.include_in_web_ui = False  # paths are the operator's business
+
+
+def given_path(value: str | None) -> Path | None:
+    """The path that was given, if one was."""
+    return Path(value) if value else None

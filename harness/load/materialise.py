@@ -1,0 +1,51 @@
+"""Turns every planned request into the text that is sent, before anything is measured."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from harness.load.client.plain_http import PlainHttp
+from harness.load.client.tokenize import TargetTokenizer
+from harness.plan.plan import Plan
+from harness.plan.prompts import PromptBuilder, load_words
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prompts:
+    """The run's prompts.
+
+    Attributes:
+        by_segment: texts by segment id, in index order.
+        n_inexact: prompts whose length the target did not confirm.
+        is_counted: whether the target could count at all.
+    """
+
+    by_segment: Mapping[str, list[str]]
+    n_inexact: int
+    is_counted: bool
+
+
+def materialise(plan: Plan, http: PlainHttp, model: str, *, is_chat: bool) -> Prompts:
+    """All prompts of the plan, of the exact length on the target where it can count.
+
+    Raises:
+        SetupError: the target stopped answering.
+    """
+    tokenizer = TargetTokenizer.detect(http, model, is_chat=is_chat)
+    builder = PromptBuilder(
+        load_words(),
+        tokenizer.count_many if tokenizer else None,
+        tokenizer.overhead if tokenizer else 0,
+    )
+    wanted = [
+        (plan.cell(segment.cell).prompt_tokens, request.prompt_seed)
+        for segment in plan.segments
+        for request in segment.requests
+    ]
+    built = iter(builder.build(wanted))
+    by_segment: dict[str, list[str]] = {}
+    n_inexact = 0
+    for segment in plan.segments:
+        prompts = [next(built) for _ in segment.requests]
+        by_segment[segment.id] = [prompt.text for prompt in prompts]
+        n_inexact += sum(not prompt.is_exact for prompt in prompts)
+    return Prompts(by_segment=by_segment, n_inexact=n_inexact, is_counted=tokenizer is not None)

@@ -1,0 +1,51 @@
+"""`progress.json`: where a run stands, for whoever polls the run folder."""
+
+from typing import Any, Final
+
+from harness.load.dispatcher import Dispatcher
+from harness.load.observers import LiveFigures
+from harness.plan.plan import Plan, Segment
+from harness.records.run import RunFolder
+
+PERIOD_S: Final = 0.5
+
+
+class Progress:
+    """Writes the file, whole or not at all."""
+
+    def __init__(
+        self, run: RunFolder, plan: Plan, dispatcher: Dispatcher, figures: LiveFigures
+    ) -> None:
+        self._run = run
+        self._plan = plan
+        self._dispatcher = dispatcher
+        self._figures = figures
+        self._segment: Segment | None = None
+
+    def start_segment(self, segment: Segment) -> None:
+        """A segment begins."""
+        if self._segment is None or self._segment.cell != segment.cell:
+            self._figures.start_cell()
+        self._segment = segment
+
+    def write(self, state: str) -> None:
+        """Write the file; `state` is running, done or aborted."""
+        self._run.write_json("progress.json", self.describe(state))
+
+    def describe(self, state: str) -> dict[str, Any]:
+        """What the file says."""
+        cell = self._plan.cell(self._segment.cell) if self._segment else None
+        return {
+            "segments_done": self._dispatcher.n_segments_done,
+            "segments": len(self._plan.segments),
+            "requests_done": self._figures.n_records,
+            "requests": self._plan.n_requests,
+            "cell": cell.id if cell else None,
+            "factors": dict(cell.factors) if cell else {},
+            "failed": self._figures.n_failed,
+            "live": {
+                "ttft_p50_s": self._figures.ttft_s(0.5),
+                "ttft_p99_s": self._figures.ttft_s(0.99),
+            },
+            "state": state,
+        }

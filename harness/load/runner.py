@@ -1,0 +1,60 @@
+"""Starts the load process: Locust, headless, on a prepared run folder."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import harness
+from harness.base.errors import SetupError
+from harness.records.run import RunFolder
+
+LOG = "load.log"
+OPTION_VARIABLES = frozenset({"TAILBREAK_SCENARIO", "TAILBREAK_RUN_FOLDER", "TAILBREAK_RUNS_DIR"})
+
+
+def start_load(run: RunFolder, url: str) -> "subprocess.Popen[bytes]":
+    """Start Locust on this run; its output goes to `load.log` in the run folder.
+
+    Raises:
+        SetupError: the process cannot be started.
+    """
+    command = [
+        sys.executable, "-m", "locust", "--locustfile", str(locustfile()), "--headless",
+        "--only-summary", "--run-folder", str(run.path.resolve()), "--host", url,
+    ]  # fmt: skip
+    try:
+        with (run.path / LOG).open("ab") as log:
+            return subprocess.Popen(  # noqa: S603  our own interpreter and paths
+                command,
+                cwd=run.path,  # no locust.conf of the current folder takes part
+                env=load_environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+    except OSError as error:
+        raise SetupError(f"cannot start the load process: {error}") from error
+
+
+def locustfile() -> Path:
+    """The grid locustfile; an installed package without the folder uses the user classes' file."""
+    root = _root()
+    path = root / "locustfiles" / "grid.py"
+    return path if path.is_file() else root / "harness" / "load" / "users.py"
+
+
+def load_environment() -> dict[str, str]:
+    """Our environment without Locust's own variables, and with this package importable."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("LOCUST_") and name not in OPTION_VARIABLES
+    }
+    paths = [str(_root()), *filter(None, [kept.get("PYTHONPATH")])]
+    return {**kept, "PYTHONPATH": os.pathsep.join(paths)}
+
+
+def _root() -> Path:
+    assert harness.__file__ is not None
+    return Path(harness.__file__).resolve().parent.parent

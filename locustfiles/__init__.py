@@ -1,0 +1,1 @@
+"""Locustfiles: thin files that pick user classes; no logic lives here."""
