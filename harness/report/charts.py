@@ -88,16 +88,9 @@ def phase_set(report: Report) -> PhaseSet | None:
         return None
     kept = _leading(facets, 1 if len(facets[0].cells) > 12 else 3)
     colours = phase_bars.choose_colours(cell for facet in kept for cell in facet.cells)
+    longest_s = max(phase_bars.longest_s(facet) for facet in kept)
     charts = tuple(
-        _both_widths(
-            f"phases-{i}",
-            facet.title,
-            f"Phases of the slowest requests{_at(facet)}",
-            phase_bars.describe(facet, colours),
-            lambda width, facet=facet: phase_bars.draw_phases(facet, colours, width),  # type: ignore[misc]
-            (WIDE, NARROW),
-        )
-        for i, facet in enumerate(kept)
+        _phase_chart(facet, colours, longest_s, f"phases-{i}") for i, facet in enumerate(kept)
     )
     legend = tuple(
         LegendItem(role, words.phase_name(name), words.PHASE_MEANINGS.get(name, ""))
@@ -109,23 +102,35 @@ def phase_set(report: Report) -> PhaseSet | None:
 def component_charts(report: Report) -> list[Chart]:
     """Ranked components of each breakpoint that was found, at most six."""
     found = [
-        b
-        for b in report.breakpoints
-        if words.is_found(b) and component_dots.shown_components(b)
+        b for b in report.breakpoints if words.is_found(b) and component_dots.shown_components(b)
     ]
-    return [_component_chart(i, b) for i, b in enumerate(found[:MAX_COMPONENT_CHARTS])]
+    shown = found[:MAX_COMPONENT_CHARTS]
+    return [_component_chart(i, b, is_alone=len(shown) == 1) for i, b in enumerate(shown)]
 
 
-def _component_chart(i: int, breakpoint_: Breakpoint) -> Chart:
+def _phase_chart(
+    facet: grid.Facet, colours: phase_bars.PhaseColours, longest_s: float, name: str
+) -> Chart:
+    return _both_widths(
+        name,
+        facet.title,
+        f"Phases of the slowest requests{_at(facet)}",
+        phase_bars.describe(facet, colours),
+        lambda width: phase_bars.draw_phases(facet, colours, longest_s, width),
+        (WIDE, NARROW),
+    )
+
+
+def _component_chart(i: int, breakpoint_: Breakpoint, *, is_alone: bool) -> Chart:
     return _both_widths(
         f"components-{i}",
         words.headline(breakpoint_),
         f"Components behind: {words.headline(breakpoint_)}",
         component_dots.describe(breakpoint_),
         lambda width: component_dots.draw_components(breakpoint_, width),
-        (HALF, NARROW),
-        size="half",
-        captions=(words.cause(breakpoint_).capitalize() + ".",),
+        (WIDE if is_alone else HALF, NARROW),
+        size="full" if is_alone else "half",
+        captions=() if breakpoint_.component else (f"{_sentence_case(words.cause(breakpoint_))}.",),
     )
 
 
@@ -139,8 +144,7 @@ def _curve_set(report: Report, axis: str, *, is_first: bool) -> CurveSet | None:
     kept = _leading(facets, MAX_FACETS)
     is_single = len(kept) == 1
     charts = tuple(
-        _curve_chart(report, facet, metric, f"curve-{slug(axis)}-{i}", is_single=is_single)
-        for i, facet in enumerate(kept)
+        _curve_chart(report, facet, kept, f"curve-{slug(axis)}-{i}") for i, facet in enumerate(kept)
     )
     strongest = _leading(kept, 1)[0]
     companions = tuple(
@@ -162,23 +166,21 @@ def _curve_set(report: Report, axis: str, *, is_first: bool) -> CurveSet | None:
     )
 
 
-def _curve_chart(
-    report: Report, facet: grid.Facet, metric: MetricName, name: str, *, is_single: bool
-) -> Chart:
-    quantile = quantile_key(report.analysis.q)
+def _curve_chart(report: Report, facet: grid.Facet, beside: list[grid.Facet], name: str) -> Chart:
+    metric, quantile = report.analysis.metric, quantile_key(report.analysis.q)
+    is_single = len(beside) == 1
     wide = curve.Size(WIDE, 430, has_line_labels=True, font=13)
     narrow = curve.Size(NARROW, 330, has_line_labels=False)
     small = curve.Size(NARROW, 270, has_line_labels=False)
     sizes = {WIDE: wide, NARROW: narrow} if is_single else {NARROW: small}
-    captions = tuple(
-        words.sentence(b) for b in facet.breakpoints if b.metric == metric
-    )
+    say = words.sentence if is_single else words.short_sentence
+    captions = tuple(say(b) for b in facet.breakpoints if b.metric == metric)
     return _both_widths(
         name,
         facet.title,
         f"{words.METRICS[metric]} {quantile.upper()} over {facet.axis[:40]}{_at(facet)}",
         curve.describe(facet, metric, quantile),
-        lambda width: curve.draw_curve(facet, metric, quantile, sizes[width]),
+        lambda width: curve.draw_curve(facet, metric, quantile, sizes[width], beside),
         tuple(sizes),
         size="full" if is_single else "third",
         captions=captions,
@@ -195,10 +197,10 @@ def _companion(
     }
     return _both_widths(
         name,
-        words.METRICS[metric] + ("" if is_single else f", {facet.title}"),
+        "" if is_single else facet.title,
         f"{words.METRICS[metric]} {quantile.upper()} over {facet.axis[:40]}{_at(facet)}",
         curve.describe(facet, metric, quantile),
-        lambda width: curve.draw_curve(facet, metric, quantile, sizes[width]),
+        lambda width: curve.draw_curve(facet, metric, quantile, sizes[width], [facet]),
         tuple(sizes),
         size="half",
     )
@@ -238,6 +240,10 @@ def _both_widths(
         for width, css_class in zip(widths, classes, strict=True)
     ]
     return Chart(name, heading, Markup("\n".join(parts)), captions, size)  # noqa: S704  escaped in svg
+
+
+def _sentence_case(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _at(facet: grid.Facet) -> str:

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from harness.report import grid, quantity, words
-from harness.report.schema import ComparedMetric, Report
+from harness.report.schema import Cell, ComparedMetric, Report
 from harness.report.table import anchors
 from harness.report.text import line
 
 SHOWN_ROWS: Final = 60
+_LEAST: Final = 1 / 64  # the strip ends here; what lies beyond stands at its edge
 _MARKS: Final = {"faster": "\u25bc", "slower": "\u25b2", "same": "=", "undecided": "?"}
 
 
@@ -37,9 +38,11 @@ class ComparisonRow:
     """One compared quantile."""
 
     anchor: str
-    place: str
+    cell: str
+    factors: tuple[str, ...]
     metric: str
     ratio: str | None
+    interval: str
     verdict: str
     mark: str
     words: str
@@ -52,6 +55,8 @@ class ComparisonTable:
 
     reference: str
     candidate: str
+    factors: tuple[str, ...]
+    one_metric: str
     rows: tuple[ComparisonRow, ...]
     left_out: int
     ends: tuple[str, str]
@@ -59,7 +64,7 @@ class ComparisonTable:
 
 
 def build_comparison(report: Report) -> ComparisonTable | None:
-    """The rows, those with the clearest difference kept where there are too many."""
+    """The rows in the order of the report, at most sixty."""
     comparison = report.comparison
     if comparison is None or not comparison.metrics:
         return None
@@ -71,11 +76,11 @@ def build_comparison(report: Report) -> ComparisonTable | None:
     rows = tuple(
         ComparisonRow(
             anchor=ids.get(item.cell, ""),
-            place=grid.cell_label(cells[item.cell], names)
-            if item.cell in cells
-            else line(item.cell, 60),
+            cell=line(item.cell, 40),
+            factors=tuple(_factor(cells.get(item.cell), name) for name in names),
             metric=words.metric_quantile(item.metric, item.q),
-            ratio=quantity.ratio_interval(item.ratio, item.low, item.high),
+            ratio=_ratio(item)[0],
+            interval=_ratio(item)[1],
             verdict=item.verdict,
             mark=_MARKS[item.verdict],
             words=words.comparison(item),
@@ -83,9 +88,12 @@ def build_comparison(report: Report) -> ComparisonTable | None:
         )
         for item in shown
     )
+    metrics = {row.metric for row in rows}
     return ComparisonTable(
         reference=line(comparison.reference, 60),
         candidate=line(comparison.candidate, 60),
+        factors=tuple(line(name, 40) for name in names),
+        one_metric=rows[0].metric if len(metrics) == 1 else "",
         rows=rows,
         left_out=len(comparison.metrics) - len(shown),
         ends=(quantity.number(low, 2), quantity.number(high, 2)),
@@ -93,13 +101,27 @@ def build_comparison(report: Report) -> ComparisonTable | None:
     )
 
 
+def _ratio(item: ComparedMetric) -> tuple[str | None, str]:
+    text = quantity.ratio_interval(item.ratio, item.low, item.high)
+    if text is None:
+        return None, ""
+    value, _, bounds = text.partition(" (")
+    return value, f"({bounds}"
+
+
+def _factor(cell: Cell | None, name: str) -> str:
+    if cell is None or name not in cell.factors:
+        return quantity.DASH
+    return line(quantity.factor_value(cell.factors[name]), 40)
+
+
 def _scale(items: list[ComparedMetric]) -> tuple[float, float]:
     known = [
         v for item in items for v in (item.ratio, item.low, item.high) if v is not None and v > 0
     ]
-    reach = max((abs(math.log2(v)) for v in known), default=1.0)
-    power = min(6.0, max(0.5, math.ceil(reach * 4) / 4))
-    return 2.0**-power, 2.0**power
+    low, high = min(1.0, *known, 1.0), max(1.0, *known, 1.0)
+    room = max((high / low) ** 0.12, 1.1)
+    return max(low / room, _LEAST), min(high * room, 1 / _LEAST)
 
 
 def _whisker(item: ComparedMetric, low: float, high: float) -> Whisker | None:

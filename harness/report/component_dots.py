@@ -7,13 +7,14 @@ from typing import Any, Final
 
 from matplotlib.figure import Figure
 
-from harness.report import quantity, words
+from harness.report import words
 from harness.report.palette import stand_in
 from harness.report.schema import Breakpoint, RankedComponent
 from harness.report.svg import canvas
 
 MAX_ROWS: Final = 8
 _ROW_PX: Final = 30.0
+_NARROW_ROW_PX: Final = 48.0  # the name stands above its whisker
 
 
 def shown_components(breakpoint_: Breakpoint) -> list[RankedComponent]:
@@ -24,28 +25,33 @@ def shown_components(breakpoint_: Breakpoint) -> list[RankedComponent]:
 def draw_components(breakpoint_: Breakpoint, width: float, font: float = 12.0) -> Figure:
     """One dot and whisker for each component; the caller has seen that there are some."""
     rows = shown_components(breakpoint_)
-    left_px, right_px, top_px, bottom_px = 176.0, 112.0, 20.0, 26.0
-    if width < 480:
-        left_px, right_px = 142.0, 22.0
-    height = top_px + bottom_px + _ROW_PX * len(rows)
+    is_narrow = width < 480
+    row_px = _NARROW_ROW_PX if is_narrow else _ROW_PX
+    left_px, right_px = (8.0, 8.0) if is_narrow else (176.0, 112.0)
+    top_px, bottom_px = 4.0, 26.0
+    rows_px = row_px * len(rows)
+    height = top_px + bottom_px + rows_px
     figure = canvas(width, height)
     plot_px = width - left_px - right_px
-    rows_px = _ROW_PX * len(rows)
     axes = figure.add_axes((left_px / width, bottom_px / height, plot_px / width, rows_px / height))
-    _frame(axes, rows, font)
-    axes.text(
-        0.5, -7, "half", ha="center", color=stand_in("muted"), fontsize=font - 1,
-        transform=axes.transData, clip_on=False,
-    )  # fmt: skip
+    _frame(axes, rows, rows_px, font)
     for i, ranked in enumerate(rows):
         is_cause = ranked.component == breakpoint_.component
-        _draw_row(axes, ranked, (i + 0.5) * _ROW_PX, plot_px, font, is_cause=is_cause)
-        if width >= 480:
-            axes.text(
-                1 + 10 / plot_px, (i + 0.5) * _ROW_PX, words.ranked_share(ranked) or "",
-                transform=axes.get_yaxis_transform(), va="center", color=stand_in("muted"),
-                fontsize=font - 1,
-            )  # fmt: skip
+        y = (i + 0.5) * row_px + (10 if is_narrow else 0)
+        _draw_whisker(axes, ranked, y, is_cause=is_cause)
+        beside = (0.0, 1.0) if is_narrow else (-12 / plot_px, 1 + 10 / plot_px)
+        name = {"fontsize": font, "fontweight": "bold" if is_cause else "normal"}
+        share = {"fontsize": font - 1, "color": stand_in("muted")}
+        common = {"transform": axes.get_yaxis_transform(), "va": "center"}
+        text_y = y - 20 if is_narrow else y
+        axes.text(
+            beside[0], text_y, words.phase_name(ranked.component), color=stand_in("ink"),
+            ha="left" if is_narrow else "right", **name, **common,
+        )  # fmt: skip
+        axes.text(
+            beside[1], text_y, words.ranked_share(ranked) or "",
+            ha="right" if is_narrow else "left", **share, **common,
+        )  # fmt: skip
     return figure
 
 
@@ -58,33 +64,29 @@ def describe(breakpoint_: Breakpoint) -> str:
     return "Share of the rise. " + "; ".join(parts) + "."
 
 
-def _frame(axes: Any, rows: list[RankedComponent], font: float) -> None:
+def _frame(axes: Any, rows: list[RankedComponent], rows_px: float, font: float) -> None:
     known = [v for r in rows for v in (r.share, r.low, r.high) if v is not None]
     low, high = min(0.0, *known), max(1.0, *known)
     axes.set_xlim(low - 0.02, high + 0.02)
-    axes.set_ylim(_ROW_PX * len(rows), 0)
+    axes.set_ylim(rows_px, 0)
     axes.patch.set_visible(False)
     for spine in axes.spines.values():
         spine.set_visible(False)
     axes.set_yticks([])
     ticks = [0.0, 0.5, 1.0]
-    axes.set_xticks(ticks, ["0 %", "50 %", "100 %"])
+    labels = axes.set_xticks(ticks, ["0 %", "50 %", "100 %"]) and axes.get_xticklabels()
+    if rows_px / len(rows) > _ROW_PX:
+        labels[0].set_ha("left")
+        labels[-1].set_ha("right")
     axes.tick_params(axis="x", colors=stand_in("muted"), labelsize=font - 1, length=0, pad=5)
     axes.axvline(0, color=stand_in("line"), linewidth=1)
     axes.axvline(1, color=stand_in("line"), linewidth=1)
     axes.axvline(0.5, color=stand_in("muted"), linewidth=1.2, linestyle=(0, (4, 3)))
 
 
-def _draw_row(
-    axes: Any, ranked: RankedComponent, y: float, plot_px: float, font: float, *, is_cause: bool
-) -> None:
+def _draw_whisker(axes: Any, ranked: RankedComponent, y: float, *, is_cause: bool) -> None:
     assert ranked.share is not None
     colour = stand_in("ink" if is_cause else "muted")
-    axes.text(
-        -12 / plot_px, y, words.phase_name(ranked.component), ha="right", va="center",
-        transform=axes.get_yaxis_transform(), color=stand_in("ink"), fontsize=font,
-        fontweight="bold" if is_cause else "normal",
-    )  # fmt: skip
     low = axes.get_xlim()[0] if ranked.low is None else ranked.low
     high = axes.get_xlim()[1] if ranked.high is None else ranked.high
     whisker = {"color": colour, "linewidth": 2.5 if is_cause else 1.6, "solid_capstyle": "butt"}

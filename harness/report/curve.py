@@ -48,9 +48,16 @@ class Point:
 
 
 def draw_curve(
-    facet: grid.Facet, metric: MetricName, quantile: Quantile, size: Size
+    facet: grid.Facet,
+    metric: MetricName,
+    quantile: Quantile,
+    size: Size,
+    beside: Sequence[grid.Facet],
 ) -> Figure:
-    """The curves of a facet; the caller has seen that there is something to draw."""
+    """The curves of a facet, on the y scale of all facets beside it.
+
+    The caller has seen that there is something to draw.
+    """
     ticks = _axis_places(facet)
     series = {path: _points(cells, facet, metric, quantile) for path, cells in facet.paths.items()}
     breaks = shown_breaks(facet, metric, quantile)
@@ -67,7 +74,15 @@ def draw_curve(
         )
     )
     plot_px = (size.width - left_px - right_px, size.height - bottom_px - top_px)
-    unit = _set_y(axes, series)
+    unit = _set_y(
+        axes,
+        [
+            point
+            for other in beside
+            for cells in other.paths.values()
+            for point in _points(cells, other, metric, quantile)
+        ],
+    )
     _set_x(axes, ticks, plot_px[0], size)
     _frame(axes, size)
     for row, breakpoint_ in enumerate(breaks):
@@ -91,9 +106,7 @@ def draw_curve(
     return figure
 
 
-def shown_breaks(
-    facet: grid.Facet, metric: MetricName, quantile: Quantile
-) -> list[Breakpoint]:
+def shown_breaks(facet: grid.Facet, metric: MetricName, quantile: Quantile) -> list[Breakpoint]:
     """The breakpoints of this very quantile that have a place on the axis."""
     fits = [
         b
@@ -156,9 +169,9 @@ def _points(
     ]
 
 
-def _set_y(axes: Any, series: dict[str, list[Point]]) -> Unit:
-    tails = [p.tail for points in series.values() for p in points if p.tail]
-    medians = [p.median for points in series.values() for p in points if p.median]
+def _set_y(axes: Any, points: list[Point]) -> Unit:
+    tails = [p.tail for p in points if p.tail]
+    medians = [p.median for p in points if p.median]
     finite = [
         bound for e in (*tails, *medians) for bound in (e.value, e.low, e.high) if bound is not None
     ]
@@ -279,9 +292,7 @@ def _draw_break(
     )
 
 
-def _shade(
-    axes: Any, left: float, right: float, is_open: tuple[bool, bool], colour: str
-) -> None:
+def _shade(axes: Any, left: float, right: float, is_open: tuple[bool, bool], colour: str) -> None:
     """A strip over the interval; towards an open side it fades out."""
     n = 12 if any(is_open) and not all(is_open) else 1
     width = (right - left) / n
@@ -306,10 +317,10 @@ def _break_label(breakpoint_: Breakpoint, *, has_room: bool) -> str:
     low = quantity.OPEN if breakpoint_.low is None else quantity.factor_value(breakpoint_.low)
     high = quantity.OPEN if breakpoint_.high is None else quantity.factor_value(breakpoint_.high)
     interval = low if low == high else f"{low}{quantity.DASH}{high}"
-    kind = {"jump": "jump", "kink": "kink", "both": "jump and kink"}[breakpoint_.kind]
     size = f": {quantity.change(breakpoint_.effect)}" if breakpoint_.effect is not None else ""
-    path = f"{words.path_of(breakpoint_.at)} " if has_room else ""
-    return f"{path}{kind} {interval}{size}"
+    path = words.path_of(breakpoint_.at)
+    before = f"{path} " if has_room and path != words.PATHS[None] else ""
+    return f"{before}{words.KINDS[breakpoint_.kind]} {interval}{size}"
 
 
 def _draw_series(axes: Any, path: str, points: list[Point], unit: Unit) -> None:

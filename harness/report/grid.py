@@ -52,9 +52,7 @@ def varying_factors(cells: Iterable[Cell]) -> dict[str, list[Factor]]:
     for cell in cells:
         for name, value in cell.factors.items():
             values.setdefault(name, {})[value] = None
-    return {
-        name: sorted(seen, key=order) for name, seen in values.items() if len(seen) > 1
-    }
+    return {name: sorted(seen, key=order) for name, seen in values.items() if len(seen) > 1}
 
 
 def numeric_axes(report: Report) -> list[str]:

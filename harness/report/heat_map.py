@@ -18,12 +18,18 @@ MAX_PANELS: Final = 12
 
 @dataclass(frozen=True)
 class HeatCell:
-    """One square; `breaks` says that a break lies between it and its left neighbour."""
+    """One square; an edge says that a break lies between it and its neighbour."""
 
     cell: Cell | None
     text: str | None
     step: int | None
-    breaks: bool
+    is_edge_left: bool
+    is_edge_above: bool
+
+    @property
+    def is_edge(self) -> bool:
+        """Whether a break lies at either side."""
+        return self.is_edge_left or self.is_edge_above
 
 
 @dataclass(frozen=True)
@@ -83,7 +89,7 @@ def build_heat_map(report: Report, quantile: Quantile) -> HeatMap | None:
         panels=tuple(shown),
         left_out=len(panels) - len(shown),
         scale=tuple(quantity.number(edge * unit.per_second) for edge in edges),
-        has_breaks=any(c.breaks for p in shown for row in p.rows for c in row.cells),
+        has_breaks=any(c.is_edge for p in shown for row in p.rows for c in row.cells),
     )
 
 
@@ -111,8 +117,7 @@ def _without(report: Report, across: str, down: str) -> list[grid.Facet]:
         paths = dict(before.paths) if before else {}
         for path, cells in facet.paths.items():
             paths[path] = (*paths.get(path, ()), *cells)
-        breaks = (before.breakpoints if before else ()) + facet.breakpoints
-        merged[fixed] = grid.Facet(across, fixed, paths, breaks)
+        merged[fixed] = grid.Facet(across, fixed, paths)
     return list(merged.values())
 
 
@@ -122,49 +127,62 @@ def _panel(
     varying = grid.varying_factors(ladder.report.cells)
     columns, rows = varying[facet.axis], varying[down]
     by_place = {(c.factors.get(facet.axis), c.factors.get(down)): c for c in cells}
+    here = {**dict(facet.fixed), "accelerated": path == words.PATHS[True]}
     at = facet.title
     return HeatPanel(
         title=path.capitalize() + (f", {at}" if at else ""),
-        columns=tuple(quantity.factor_value(value) for value in columns),
+        columns=tuple(line(quantity.factor_value(value), 20) for value in columns),
         rows=tuple(
             HeatRow(
-                quantity.factor_value(row),
+                line(quantity.factor_value(row), 20),
                 tuple(
-                    _square(ladder, by_place.get((column, row)), _edge(facet, path, down, row, columns, i), )
+                    _square(
+                        ladder,
+                        by_place.get((column, row)),
+                        is_edge_left=_is_edge(
+                            ladder.report, facet.axis, columns, i, {**here, down: row}
+                        ),
+                        is_edge_above=_is_edge(
+                            ladder.report, down, rows, k, {**here, facet.axis: column}
+                        ),
+                    )
                     for i, column in enumerate(columns)
                 ),
             )
-            for row in rows
+            for k, row in enumerate(rows)
         ),
     )
 
 
-def _square(ladder: _Ladder, cell: Cell | None, breaks: bool) -> HeatCell:
-    estimate = cell.metrics.get(ladder.report.analysis.metric, {}).get(ladder.quantile) if cell else None
-    if estimate is None:
-        return HeatCell(cell, None, None, breaks)
-    scale = ladder.unit.per_second
-    if estimate.value is not None:
-        text = quantity.number(estimate.value * scale)
-        return HeatCell(cell, text, ladder.step(estimate.value), breaks)
-    if estimate.low is not None:
-        text = f"{quantity.AT_LEAST} {quantity.number(estimate.low * scale)}"
-        return HeatCell(cell, text, ladder.step(estimate.low), breaks)
-    return HeatCell(cell, None, None, breaks)
+def _square(
+    ladder: _Ladder, cell: Cell | None, *, is_edge_left: bool, is_edge_above: bool
+) -> HeatCell:
+    metrics = cell.metrics.get(ladder.report.analysis.metric, {}) if cell else {}
+    estimate = metrics.get(ladder.quantile)
+    text, step = None, None
+    if estimate is not None and estimate.value is not None:
+        text = quantity.number(estimate.value * ladder.unit.per_second)
+        step = ladder.step(estimate.value)
+    elif estimate is not None and estimate.low is not None:
+        text = f"{quantity.AT_LEAST} {quantity.number(estimate.low * ladder.unit.per_second)}"
+        step = ladder.step(estimate.low)
+    return HeatCell(cell, text, step, is_edge_left, is_edge_above)
 
 
-def _edge(
-    facet: grid.Facet, path: str, down: str, row: Factor, columns: list[Factor], i: int
+def _is_edge(
+    report: Report, axis: str, values: list[Factor], i: int, here: dict[str, Factor]
 ) -> bool:
-    """Whether a break lies between column i - 1 and column i in this row."""
+    """Whether a break along `axis` lies between value i - 1 and value i at this place."""
     if i == 0:
         return False
-    left, right = float(columns[i - 1]), float(columns[i])
     return any(
-        left < place <= right
-        for b in facet.breakpoints
-        if words.is_found(b) and words.path_of(b.at) == path and b.at.get(down, row) == row
-        if (place := _place(b)) is not None
+        float(values[i - 1]) < place <= float(values[i])
+        for b in report.breakpoints
+        if b.axis == axis
+        and b.metric == report.analysis.metric
+        and words.is_found(b)
+        and all(here.get(name, value) == value for name, value in b.at.items())
+        and (place := _place(b)) is not None
     )
 
 

@@ -30,7 +30,7 @@ from harness.report import (
 )
 from harness.report.schema import Report
 from harness.report.svg import drawing
-from harness.report.text import line, slug
+from harness.report.text import instant, line, slug
 
 VERDICT_TONES: Final = {
     "pass": "good",
@@ -64,7 +64,7 @@ def render_html(report: Report) -> str:
             "tone": VERDICT_TONES[report.verdict.status],
             "quantile": quantile,
             "metric_name": f"{words.METRICS[report.analysis.metric]} {quantile.upper()}",
-            "sentences": [words.sentence(b) for b in report.breakpoints if words.is_found(b)][:3],
+            "found": [b for b in report.breakpoints if words.is_found(b)],
             "checks": validity.checks(report),
             "mark_words": validity.MARK_WORDS,
             "heat_map": heat_map.build_heat_map(report, quantile),
@@ -122,6 +122,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters["line"] = line
+    environment.filters["instant"] = instant
     return environment
 
 

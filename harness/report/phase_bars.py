@@ -81,10 +81,15 @@ def bar_cells(facet: grid.Facet) -> list[list[Cell]]:
     return kept
 
 
+def longest_s(facet: grid.Facet) -> float:
+    """Length of the longest bar."""
+    return max(sum(cell.phases_tail_s.values()) for group in bar_cells(facet) for cell in group)
+
+
 def draw_phases(
-    facet: grid.Facet, colours: PhaseColours, width: float, font: float = 12.0
+    facet: grid.Facet, colours: PhaseColours, longest_s: float, width: float, font: float = 12.0
 ) -> Figure:
-    """The bars of one facet, grouped by the axis."""
+    """The bars of one facet, grouped by the axis; `longest_s` sets the scale."""
     groups = bar_cells(facet)
     is_narrow = width < 480
     left_px = 122.0 if not is_narrow else 84.0
@@ -94,13 +99,9 @@ def draw_phases(
     figure = canvas(width, height)
     plot_px = width - left_px - right_px
     rows_px = height - top_px - bottom_px
-    axes = figure.add_axes(
-        (left_px / width, bottom_px / height, plot_px / width, rows_px / height)
-    )
-    largest = max(sum(cell.phases_tail_s.values()) for group in groups for cell in group)
-    unit = quantity.shared_unit(largest)
-    top = largest * unit.per_second
-    axes.set_xlim(0, top)
+    axes = figure.add_axes((left_px / width, bottom_px / height, plot_px / width, rows_px / height))
+    unit = quantity.shared_unit(longest_s)
+    axes.set_xlim(0, longest_s * unit.per_second)
     axes.set_ylim(rows_px, 0)
     _frame(axes, font, unit)
     y = _GAP_PX / 2

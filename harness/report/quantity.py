@@ -117,7 +117,8 @@ def ratio_interval(value: float | None, low: float | None, high: float | None) -
     """`0.45 (0.41-0.50)`; None where nothing is known."""
     if value is None:
         return None
-    return f"{number(value, 2 if value < 1 else 3)} ({_bounds(low, high, value, 2)})"
+    decimals = 2 if 0.1 <= value < 10 else decimals_of(value, 2)
+    return f"{fixed(value, decimals)} ({_range(low, high, decimals)})"
 
 
 def percent(share: float, digits: int = 2) -> str:
@@ -132,7 +133,10 @@ def share_interval(value: float | None, low: float | None, high: float | None) -
         return None
     if low is None and high is None:
         return percent(value)
-    return f"{percent(value)} ({_bounds(_scaled(low, 100), _scaled(high, 100), value * 100, 2)})"
+    known = [abs(v) for v in (value, low, high) if v is not None]
+    decimals = 0 if max(known) >= 0.01 else decimals_of(max(known) * 100, 2)
+    bounds = _range(_scaled(low, 100), _scaled(high, 100), decimals)
+    return f"{fixed(value * 100, decimals)} % ({bounds})"
 
 
 def change(effect: float) -> str:
@@ -159,6 +163,11 @@ def count(value: float) -> str:
 
 def _scaled(value: float | None, scale: float) -> float | None:
     return None if value is None else value * scale
+
+
+def _range(low: float | None, high: float | None, decimals: int) -> str:
+    ends = [OPEN if end is None else fixed(end, decimals) for end in (low, high)]
+    return (" to " if MINUS in "".join(ends) else DASH).join(ends)
 
 
 def _bounds(low: float | None, high: float | None, beside: float, digits: int = 3) -> str:

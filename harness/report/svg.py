@@ -94,6 +94,4 @@ def _tidy_style(found: re.Match[str]) -> str:
 
 def _only_used_ids(body: str) -> str:
     used = set(re.findall(r'(?:href="#|url\(#)([^")]+)', body))
-    return re.sub(
-        r' id="([^"]+)"', lambda hit: hit.group() if hit.group(1) in used else "", body
-    )
+    return re.sub(r' id="([^"]+)"', lambda hit: hit.group() if hit.group(1) in used else "", body)

@@ -99,7 +99,9 @@ def build_table(report: Report) -> Table:
     columns += [_factor_column(report, name) for name in varying]
     states = dict.fromkeys(words.STATES[cell.state] for cell in report.cells)
     columns += [Column("State", is_number=False, choices=_choices(states))]
-    columns += [Column("n", meaning="requests, and how many independent ones they are worth")]
+    columns += [
+        Column("n", meaning="requests; in brackets how many independent ones they are worth")
+    ]
     columns += [
         Column(
             f"{words.METRICS[metric]} {quantile.upper()}",
@@ -177,9 +179,7 @@ def to_csv(report: Report) -> str:
         for metric in metrics:
             for quantile in QUANTILES:
                 estimate = cell.metrics.get(metric, {}).get(quantile)
-                row += (
-                    [estimate.value, estimate.low, estimate.high] if estimate else [None] * 3
-                )
+                row += [estimate.value, estimate.low, estimate.high] if estimate else [None] * 3
         row += [cell.sent_rps, cell.completed_rps]
         row += [cell.tokens.prompt_mean, cell.tokens.output_mean]
         row += [cell.outcomes.get(name, 0) for name in outcomes]
@@ -193,7 +193,8 @@ def _metric_columns(report: Report) -> list[tuple[MetricName, Quantile]]:
     first = report.analysis.metric
     tail = quantile_key(report.analysis.q)
     present = [m for m in words.METRICS if any(cell.metrics.get(m) for cell in report.cells)]
-    columns: list[tuple[MetricName, Quantile]] = [(first, quantile) for quantile in QUANTILES]
+    order = [tail, *(quantile for quantile in QUANTILES if quantile != tail)]
+    columns: list[tuple[MetricName, Quantile]] = [(first, quantile) for quantile in order]
     columns += [(metric, tail) for metric in present if metric != first]
     return columns
 
@@ -203,8 +204,12 @@ def _factor_column(report: Report, name: str) -> Column:
         paths = dict.fromkeys(words.path_of(cell.factors) for cell in report.cells)
         return Column("path", is_number=False, choices=_choices(paths))
     values = [cell.factors[name] for cell in report.cells if name in cell.factors]
-    shown = dict.fromkeys(line(quantity.factor_value(v), 60) for v in sorted(values, key=grid.order))
-    return Column(line(name, 40), is_number=all(map(grid.is_number, values)), choices=_choices(shown))
+    shown = dict.fromkeys(
+        line(quantity.factor_value(v), 60) for v in sorted(values, key=grid.order)
+    )
+    return Column(
+        line(name, 40), is_number=all(map(grid.is_number, values)), choices=_choices(shown)
+    )
 
 
 def _choices(values: Iterable[str]) -> tuple[str, ...]:
@@ -235,8 +240,8 @@ def _entries(
             yield Entry(line(quantity.factor_value(value), 60), sort=str(value)[:60])
     yield Entry(words.STATES[cell.state], sort=cell.state)
     effective = cell.n_effective
-    note = f"worth {quantity.count(effective)}" if effective is not None else ""
-    yield Entry(quantity.count(cell.n), note=note, sort=str(cell.n))
+    worth = f"({quantity.count(effective)})" if effective is not None else ""
+    yield Entry(quantity.count(cell.n), interval=worth, sort=str(cell.n))
     for metric, quantile in metrics:
         yield _estimate_entry(report, cell, metric, quantile, units[metric, quantile])
     rate = cell.completed_rps
@@ -267,9 +272,7 @@ def _estimate_entry(
     if text is None:
         return Entry(None, reason=no_value_reason(cell, what))
     value, _, bounds = text.replace(f" {unit.name}", "").partition(" (")
-    reason = open_bound_reason(
-        estimate, QUANTILES[quantile], report.analysis.confidence, cell
-    )
+    reason = open_bound_reason(estimate, QUANTILES[quantile], report.analysis.confidence, cell)
     known = estimate.value if estimate.value is not None else estimate.low
     return Entry(
         value,
@@ -306,7 +309,8 @@ def _constants(report: Report, varying: Sequence[str]) -> str:
     first = report.cells[0].factors
     fixed = {name: value for name, value in first.items() if name not in varying}
     parts = [
-        f"{line(name, 40)} {line(quantity.factor_value(value), 40)}" for name, value in fixed.items()
+        f"{line(name, 40)} {line(quantity.factor_value(value), 40)}"
+        for name, value in fixed.items()
     ]
     return ", ".join(parts[:12])
 

@@ -9,6 +9,9 @@ import unicodedata
 from typing import Final
 
 LINE_LIMIT: Final = 300
+_INSTANT: Final = re.compile(
+    r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII
+)
 _SPACES: Final = re.compile(r"\s+")
 _JOINERS: Final = "\u200c\u200d"  # letters of Persian and Hindi, and emoji, need them
 _HIDDEN: Final = frozenset({"Cc", "Cs", "Co", "Cn"})
@@ -22,6 +25,15 @@ def line(text: str, limit: int = LINE_LIMIT) -> str:
     if not left_out:
         return flat
     return f"{flat[:limit].rstrip()}\u2026 [{left_out:,} more characters]"
+
+
+def instant(text: str) -> str:
+    """`2026-11-30T02:15:00+00:00` as `2026-11-30 02:15:00 UTC`; anything else as it is."""
+    found = _INSTANT.fullmatch(text)
+    if found is None:
+        return line(text, 40)
+    day, time, zone = found.groups()
+    return f"{day} {time} {'UTC' if zone in {'Z', '+00:00'} else zone}"
 
 
 def slug(text: str) -> str:

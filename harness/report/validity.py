@@ -49,7 +49,7 @@ def checks(report: Report) -> list[Check]:
     """All tiles, in reading order."""
     validity = report.validity
     limit_s = lag_limit_s(report)
-    limit = quantity.duration(limit_s)
+    limit = f"{limit_s * 1000:.3g} ms"
     is_stamped = validity.stamps != "user"
     return [
         Check(
@@ -86,10 +86,10 @@ def checks(report: Report) -> list[Check]:
             "Events that came in one piece with another: the gap between them is not seen.",
         ),
         Check(
-            "Offered and sent rate" if validity.offered_rps is not None else "Sent rate",
+            "Sent rate of offered" if validity.offered_rps is not None else "Sent rate",
             _rates(validity),
             _rate_mark(validity),
-            "Requests per second that were planned, and that were really sent."
+            "Requests per second that were really sent, of those planned."
             if validity.offered_rps is not None
             else "Requests per second really sent; a closed loop plans none.",
         ),
@@ -146,8 +146,8 @@ def _rates(validity: Validity) -> str | None:
         return None
     sent = quantity.number(validity.sent_rps)
     if validity.offered_rps is None:
-        return f"{sent} /s sent"
-    return f"{quantity.number(validity.offered_rps)} / {sent} per s"
+        return f"{sent} /s"
+    return f"{sent} of {quantity.number(validity.offered_rps)}"
 
 
 def _duration(value: float | None) -> str | None:

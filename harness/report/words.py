@@ -12,6 +12,7 @@ from harness.metrics.phases import SERVER_PHASES
 from harness.report import quantity
 from harness.report.schema import (
     Breakpoint,
+    BreakKind,
     CellState,
     ComparedMetric,
     Factor,
@@ -90,6 +91,15 @@ PATHS: Final[dict[bool | None, str]] = {
     True: "accelerated",
     None: "measured",
 }
+KINDS: Final[dict[BreakKind, str]] = {
+    "jump": "jump",
+    "kink": "kink",
+    "both": "jump and kink",
+    "staircase": "staircase",
+    "surface": "surface",
+    "gradual": "gradual",
+    "none": "none",
+}
 NAME_LIMIT: Final = 40
 
 
@@ -149,27 +159,29 @@ def headline(breakpoint_: Breakpoint) -> str:
     """A title of a few words: `Baseline: jump between prompt_tokens 224 and 256`."""
     axis = line(breakpoint_.axis, NAME_LIMIT)
     at = place(breakpoint_.at)
-    path = path_of(breakpoint_.at).capitalize() + (f" at {at}" if at else "")
-    if breakpoint_.kind == "none":
-        return f"{path}: no break along {axis}"
-    if breakpoint_.kind == "gradual":
-        return f"{path}: gradual along {axis}"
-    if breakpoint_.kind == "staircase":
-        return f"{path}: staircase along {axis}"
-    if breakpoint_.kind == "surface":
-        return f"{path}: surface over {_axes(breakpoint_)}"
-    noun = {"jump": "jump", "kink": "kink", "both": "jump and kink"}[breakpoint_.kind]
-    return f"{path}: {noun} {where(breakpoint_)}"
+    subject = _path_before(breakpoint_).strip() + (f" at {at}" if at else "")
+    noun = {
+        "none": f"no break along {axis}",
+        "gradual": f"gradual along {axis}",
+        "staircase": f"staircase along {axis}",
+        "surface": f"surface over {_axes(breakpoint_)}",
+    }.get(breakpoint_.kind) or f"{KINDS[breakpoint_.kind]} {where(breakpoint_)}"
+    title = f"{subject.strip()}: {noun}" if subject else noun
+    return title[:1].upper() + title[1:]
 
 
 def sentence(breakpoint_: Breakpoint) -> str:
     """What the breakpoint says, in one or two sentences."""
+    name = metric_quantile(breakpoint_.metric, breakpoint_.q)
     at = place(breakpoint_.at)
-    subject = f"{path_of(breakpoint_.at).capitalize()} " + metric_quantile(
-        breakpoint_.metric, breakpoint_.q
-    )
-    subject += f" at {at}" if at else ""
+    subject = f"{_path_before(breakpoint_)}{name}" + (f" at {at}" if at else "")
     return f"{subject} {_predicate(breakpoint_)}."
+
+
+def short_sentence(breakpoint_: Breakpoint) -> str:
+    """The same below a picture that already names the metric and the other factors."""
+    name = metric_quantile(breakpoint_.metric, breakpoint_.q)
+    return f"{_path_before(breakpoint_).strip() or name} {_predicate(breakpoint_)}."
 
 
 def cause(breakpoint_: Breakpoint) -> str:
@@ -183,7 +195,7 @@ def cause(breakpoint_: Breakpoint) -> str:
     if not breakpoint_.ranked:
         return "no component is known"
     first = breakpoint_.ranked[0]
-    share = ranked_share(first) or "share unknown"
+    share = _without_brackets(ranked_share(first) or "share unknown")
     return f"no component is certain to hold half of it; first is {phase_name(first.component)} ({share})"
 
 
@@ -195,15 +207,22 @@ def ranked_share(ranked: RankedComponent) -> str | None:
 def comparison(compared: ComparedMetric) -> str:
     """`faster: 55 % less time (50-59 %)`."""
     if compared.verdict == "undecided":
-        return "undecided: the interval holds both"
+        return "undecided"
     if compared.verdict == "same":
-        return "same within the margin"
+        return "same"
     if compared.ratio is None:
         return compared.verdict
     ratio = compared.ratio
     if compared.verdict == "faster":
         return f"faster: {quantity.percent(1 - ratio)} less time" if ratio < 1 else "faster"
     return f"slower: {quantity.percent(ratio - 1)} more time" if ratio > 1 else "slower"
+
+
+def _path_before(breakpoint_: Breakpoint) -> str:
+    """`Baseline ` or `Accelerated `; empty where the grid has one path."""
+    if not isinstance(breakpoint_.at.get("accelerated"), bool):
+        return ""
+    return f"{path_of(breakpoint_.at).capitalize()} "
 
 
 def _predicate(breakpoint_: Breakpoint) -> str:
@@ -214,7 +233,9 @@ def _predicate(breakpoint_: Breakpoint) -> str:
     size = _size(breakpoint_)
     if kind == "gradual":
         by = f" by {size}" if size else ""
-        return f"rises gradually along {axis}{by}{_width(breakpoint_)}; no place stands out as a break"
+        return (
+            f"rises gradually along {axis}{by}{_width(breakpoint_)}; no place stands out as a break"
+        )
     if kind == "staircase":
         by = f", {size} in all" if size else ""
         return f"climbs a staircase of similar small steps along {axis}{by}; none is a break of its own"
@@ -225,7 +246,7 @@ def _predicate(breakpoint_: Breakpoint) -> str:
     by = f" by {size}" if size else ""
     if kind == "kink":
         verb = "bends down" if falls else "starts to climb faster"
-        size_said = f" ({size} against the earlier trend)" if size else ""
+        size_said = f", {size} against the earlier trend" if size else ""
         return f"{verb} {where(breakpoint_)}{size_said}; {cause(breakpoint_)}"
     verb = "drops" if falls else "jumps"
     tail = " and changes slope there" if kind == "both" else ""
@@ -250,6 +271,10 @@ def _width(breakpoint_: Breakpoint) -> str:
     if breakpoint_.width_octaves is None or breakpoint_.width_octaves <= 0:
         return ""
     return f" over {quantity.number(breakpoint_.width_octaves, 2)} octaves"
+
+
+def _without_brackets(text: str) -> str:
+    return text.replace(" (", ", ").removesuffix(")")
 
 
 def _of_the_rise(share: str) -> str:

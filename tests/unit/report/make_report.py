@@ -295,3 +295,80 @@ def make_comparison(cells: list[Cell]) -> Comparison:
             )
         )
     return Comparison(reference="baseline", candidate="accelerated", metrics=rows)
+
+
+def make_hard_report(**changes: Any) -> Report:
+    """Everything that can be missing or doubtful at once, and still a report."""
+    cells = list(make_report().cells)
+    cells[9] = open_cell(cells[9], value=0.061, low=0.052)
+    cells[11] = open_cell(cells[11], value=0.07, low=None)
+    cells[13] = open_cell(cells[13], value=None, low=0.118)
+    cells[12] = cells[12].model_copy(
+        update={"state": "invalid-client", "caveats": ["dispatch lag P99 9 ms, limit 1.76 ms"]}
+    )
+    cells[2] = cells[2].model_copy(
+        update={
+            "state": "failed",
+            "n": 0,
+            "n_effective": None,
+            "metrics": {},
+            "outcomes": {"connect_error": 500, "http_error": 12},
+            "phases_tail_s": {},
+            "completed_rps": None,
+            "tokens": TokenCounts(prompt_mean=None, output_mean=None, count_source=None),
+        }
+    )
+    parts: dict[str, Any] = {
+        "run": make_run(status="partial", duration_s=None),
+        "verdict": Verdict(status="undecided", text="Too few requests to tell the paths apart."),
+        "validity": make_validity(
+            stamps="user",
+            dispatch_lag_p99_s=0.009,
+            late_read_share=None,
+            offered_rps=50.0,
+            client_cpu_share=0.97,
+            caveats=["Receive stamps are taken by the client: the kernel offers none here."],
+        ),
+        "cells": cells,
+        "breakpoints": [
+            make_jump(
+                high=None, location=None, effect_high=None, component=None, share=None,
+                share_low=None, share_high=None,
+                ranked=[
+                    RankedComponent(component="kv_wait", share=0.55, low=0.3, high=None),
+                    RankedComponent(component="attention", share=0.31, low=0.1, high=0.6),
+                ],
+            ),
+            make_jump(at={"accelerated": True}, kind="kink", low=310.0, high=330.0,
+                      location=320.0, effect=0.2, effect_low=0.1, effect_high=0.3),
+            make_gradual(metric="e2e_s"),
+        ],
+        "comparison": Comparison(
+            reference="baseline",
+            candidate="accelerated",
+            metrics=[
+                ComparedMetric(metric="ttft_s", q=0.99, cell="c09", ratio=0.47, low=0.4, high=None,
+                               verdict="undecided"),
+                ComparedMetric(metric="itl_s", q=0.99, cell="c09", ratio=1.21, low=1.1, high=1.33,
+                               verdict="slower"),
+                ComparedMetric(metric="ttft_s", q=0.99, cell="c03", ratio=None, low=None,
+                               high=None, verdict="undecided"),
+            ],
+        ),
+    }  # fmt: skip
+    return make_report(**{**parts, **changes})
+
+
+def open_cell(cell: Cell, *, value: float | None, low: float | None) -> Cell:
+    """The cell with few requests, so that the upper bound of its TTFT P99 is open."""
+    ttft = {**cell.metrics["ttft_s"], "p99": Estimate(value=value, low=low, high=None)}
+    return cell.model_copy(
+        update={
+            "n": 128,
+            "n_effective": 120.0,
+            "state": "wide",
+            "outcomes": {"ok": 128},
+            "metrics": {**cell.metrics, "ttft_s": ttft},
+            "caveats": ["120 effective requests, 368 are needed for a finite interval of P99"],
+        }
+    )
