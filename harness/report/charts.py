@@ -15,8 +15,9 @@ from harness.report import component_dots, curve, grid, phase_bars, words
 from harness.report.schema import Breakpoint, MetricName, Report
 from harness.report.svg import inline
 from harness.report.table import quantile_key
-from harness.report.text import slug
+from harness.report.text import line, slug
 
+MAX_AXES: Final = 3
 MAX_FACETS: Final = 9
 MAX_COMPONENT_CHARTS: Final = 6
 WIDE: Final = 1040.0
@@ -77,7 +78,7 @@ def curve_sets(report: Report) -> list[CurveSet]:
         if axis not in {report.analysis.axis, "accelerated"}
         and any(b.axis == axis and words.is_found(b) for b in report.breakpoints)
     ]
-    sets = (_curve_set(report, axis, is_first=i == 0) for i, axis in enumerate(axes[:3]))
+    sets = (_curve_set(report, axis, i) for i, axis in enumerate(axes[:MAX_AXES]))
     return [found for found in sets if found is not None]
 
 
@@ -134,23 +135,23 @@ def _component_chart(i: int, breakpoint_: Breakpoint, *, is_alone: bool) -> Char
     )
 
 
-def _curve_set(report: Report, axis: str, *, is_first: bool) -> CurveSet | None:
+def _curve_set(report: Report, axis: str, place: int) -> CurveSet | None:
     metric, quantile = report.analysis.metric, quantile_key(report.analysis.q)
     facets = [f for f in grid.facets(report, axis) if curve.has_data(f, metric, quantile)]
-    if not is_first:
+    if place > 0:
         facets = [f for f in facets if any(map(words.is_found, f.breakpoints))]
     if not facets:
         return None
     kept = _leading(facets, MAX_FACETS)
     is_single = len(kept) == 1
     charts = tuple(
-        _curve_chart(report, facet, kept, f"curve-{slug(axis)}-{i}") for i, facet in enumerate(kept)
+        _curve_chart(report, facet, kept, f"curve-{place}-{i}") for i, facet in enumerate(kept)
     )
     strongest = _leading(kept, 1)[0]
     companions = tuple(
-        _companion(report, strongest, other, f"curve-{slug(axis)}-{slug(other)}", is_single)
+        _companion(report, strongest, other, f"curve-{place}-{slug(other)}", is_single=is_single)
         for other in _COMPANIONS
-        if is_first and other != metric and curve.has_data(strongest, other, quantile)
+        if place == 0 and other != metric and curve.has_data(strongest, other, quantile)
     )[:2]
     cells = [cell for facet in kept for cell in facet.cells]
     tails = [cell.metrics.get(metric, {}).get(quantile) for cell in cells]
@@ -178,7 +179,7 @@ def _curve_chart(report: Report, facet: grid.Facet, beside: list[grid.Facet], na
     return _both_widths(
         name,
         facet.title,
-        f"{words.METRICS[metric]} {quantile.upper()} over {facet.axis[:40]}{_at(facet)}",
+        f"{words.METRICS[metric]} {quantile.upper()} over {line(facet.axis, 40)}{_at(facet)}",
         curve.describe(facet, metric, quantile),
         lambda width: curve.draw_curve(facet, metric, quantile, sizes[width], beside),
         tuple(sizes),
@@ -188,7 +189,7 @@ def _curve_chart(report: Report, facet: grid.Facet, beside: list[grid.Facet], na
 
 
 def _companion(
-    report: Report, facet: grid.Facet, metric: MetricName, name: str, is_single: bool
+    report: Report, facet: grid.Facet, metric: MetricName, name: str, *, is_single: bool
 ) -> Chart:
     quantile = quantile_key(report.analysis.q)
     sizes = {
@@ -198,7 +199,7 @@ def _companion(
     return _both_widths(
         name,
         "" if is_single else facet.title,
-        f"{words.METRICS[metric]} {quantile.upper()} over {facet.axis[:40]}{_at(facet)}",
+        f"{words.METRICS[metric]} {quantile.upper()} over {line(facet.axis, 40)}{_at(facet)}",
         curve.describe(facet, metric, quantile),
         lambda width: curve.draw_curve(facet, metric, quantile, sizes[width], [facet]),
         tuple(sizes),
@@ -207,7 +208,7 @@ def _companion(
 
 
 def _leading(facets: list[grid.Facet], n: int) -> list[grid.Facet]:
-    """The `n` facets with most to see, kept in grid order: breaks first, then size of the effect."""
+    """The `n` facets with most breaks, then largest effects, kept in the order of the grid."""
 
     def weight(facet: grid.Facet) -> tuple[int, float]:
         found = [b for b in facet.breakpoints if words.is_found(b)]
@@ -233,7 +234,7 @@ def _both_widths(
         inline(
             draw(width),
             name=f"{name}-{css_class}",
-            title=title,
+            title=line(title),
             description=description,
             css_class=css_class,
         )

@@ -39,19 +39,29 @@ def draw_components(breakpoint_: Breakpoint, width: float, font: float = 12.0) -
         is_cause = ranked.component == breakpoint_.component
         y = (i + 0.5) * row_px + (10 if is_narrow else 0)
         _draw_whisker(axes, ranked, y, is_cause=is_cause)
-        beside = (0.0, 1.0) if is_narrow else (-12 / plot_px, 1 + 10 / plot_px)
-        name = {"fontsize": font, "fontweight": "bold" if is_cause else "normal"}
-        share = {"fontsize": font - 1, "color": stand_in("muted")}
-        common = {"transform": axes.get_yaxis_transform(), "va": "center"}
+        left, right = (0.0, 1.0) if is_narrow else (-12 / plot_px, 1 + 10 / plot_px)
         text_y = y - 20 if is_narrow else y
         axes.text(
-            beside[0], text_y, words.phase_name(ranked.component), color=stand_in("ink"),
-            ha="left" if is_narrow else "right", **name, **common,
-        )  # fmt: skip
+            left,
+            text_y,
+            words.phase_name(ranked.component),
+            transform=axes.get_yaxis_transform(),
+            ha="left" if is_narrow else "right",
+            va="center",
+            color=stand_in("ink"),
+            fontsize=font,
+            fontweight="bold" if is_cause else "normal",
+        )
         axes.text(
-            beside[1], text_y, words.ranked_share(ranked) or "",
-            ha="right" if is_narrow else "left", **share, **common,
-        )  # fmt: skip
+            right,
+            text_y,
+            words.ranked_share(ranked) or "",
+            transform=axes.get_yaxis_transform(),
+            ha="right" if is_narrow else "left",
+            va="center",
+            color=stand_in("muted"),
+            fontsize=font - 1,
+        )
     return figure
 
 
@@ -74,7 +84,8 @@ def _frame(axes: Any, rows: list[RankedComponent], rows_px: float, font: float) 
         spine.set_visible(False)
     axes.set_yticks([])
     ticks = [0.0, 0.5, 1.0]
-    labels = axes.set_xticks(ticks, ["0 %", "50 %", "100 %"]) and axes.get_xticklabels()
+    axes.set_xticks(ticks, ["0 %", "50 %", "100 %"])
+    labels = axes.get_xticklabels()
     if rows_px / len(rows) > _ROW_PX:
         labels[0].set_ha("left")
         labels[-1].set_ha("right")

@@ -327,11 +327,11 @@ def _draw_series(axes: Any, path: str, points: list[Point], unit: Unit) -> None:
     colour = stand_in(path)
     scale = unit.per_second
     _draw_band(axes, points, scale, colour)
-    medians = [_or_nan(p.median and p.median.value, scale) for p in points]
+    medians = [_or_nan(p.median, scale) for p in points]
     xs = [p.x for p in points]
     if not all(map(math.isnan, medians)):
         axes.plot(xs, medians, color=colour, linewidth=1.2, linestyle=(0, (4, 3)), alpha=0.9)
-    tails = [_or_nan(p.tail and p.tail.value, scale) for p in points]
+    tails = [_or_nan(p.tail, scale) for p in points]
     axes.plot(xs, tails, color=colour, linewidth=2.25, solid_joinstyle="round")
     for point in points:
         if point.tail is not None:
@@ -393,20 +393,19 @@ def _fading_arrow(axes: Any, x: float, start: float, end: float, colour: str) ->
 def _label_lines(
     axes: Any, series: dict[str, list[Point]], unit: Unit, height_px: float, size: Size
 ) -> None:
-    ends = []
+    ends: list[tuple[float, str]] = []
     for path, points in series.items():
-        known = [p for p in points if p.tail and p.tail.value is not None]
+        known = [(p.x, p.tail.value) for p in points if p.tail and p.tail.value is not None]
         if known:
-            tail = known[-1].tail
-            assert tail is not None
-            assert tail.value is not None
-            place = (known[-1].x, tail.value * unit.per_second)
-            y = (axes.transData + axes.transAxes.inverted()).transform(place)[1]
-            ends.append([float(y) * height_px, path])
-    ends.sort()
-    for below, above in zip(ends, ends[1:], strict=False):
-        above[0] = max(above[0], below[0] + size.font * 1.35)
-    for y_px, path in ends:
+            x, value = known[-1]
+            place = (axes.transData + axes.transAxes.inverted()).transform(
+                (x, value * unit.per_second)
+            )
+            ends.append((float(place[1]) * height_px, path))
+    lowest = -math.inf
+    for y, path in sorted(ends):
+        y_px = max(y, lowest)
+        lowest = y_px + size.font * 1.35
         axes.text(
             1 + 4 / (size.width - 144),
             y_px / height_px,
@@ -419,5 +418,7 @@ def _label_lines(
         )
 
 
-def _or_nan(value: float | None, scale: float) -> float:
-    return math.nan if value is None else value * scale
+def _or_nan(estimate: Estimate | None, scale: float) -> float:
+    if estimate is None or estimate.value is None:
+        return math.nan
+    return estimate.value * scale

@@ -30,7 +30,7 @@ from harness.report import (
 )
 from harness.report.schema import Report
 from harness.report.svg import drawing
-from harness.report.text import instant, line, slug
+from harness.report.text import glued, instant, line, slug
 
 VERDICT_TONES: Final = {
     "pass": "good",
@@ -122,6 +122,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters["line"] = line
+    environment.filters["glued"] = glued
     environment.filters["instant"] = instant
     return environment
 

@@ -31,6 +31,7 @@ _PREFERRED: Final = {
 }
 _BAR_PX: Final = 17.0
 _GAP_PX: Final = 11.0
+_WIDE_LEFT_PX: Final = 122.0
 
 
 @dataclass(frozen=True)
@@ -91,8 +92,7 @@ def draw_phases(
 ) -> Figure:
     """The bars of one facet, grouped by the axis; `longest_s` sets the scale."""
     groups = bar_cells(facet)
-    is_narrow = width < 480
-    left_px = 122.0 if not is_narrow else 84.0
+    left_px = 84.0 if width < 480 else _WIDE_LEFT_PX
     right_px, top_px, bottom_px = (72.0, 6.0, 46.0)
     n_bars = sum(map(len, groups))
     height = top_px + bottom_px + n_bars * (_BAR_PX + 3) + len(groups) * _GAP_PX
@@ -109,7 +109,7 @@ def draw_phases(
         middle = y + len(group) * (_BAR_PX + 3) / 2
         _row_label(axes, group[0], facet.axis, middle, (left_px, plot_px), font)
         for cell in group:
-            _draw_bar(axes, cell, colours, y + 1.5, (plot_px, left_px), unit, font, is_narrow)
+            _draw_bar(axes, cell, colours, y + 1.5, (plot_px, left_px), unit, font)
             y += _BAR_PX + 3
         y += _GAP_PX
     return figure
@@ -179,9 +179,9 @@ def _draw_bar(
     room: tuple[float, float],
     unit: Unit,
     font: float,
-    is_narrow: bool,
 ) -> None:
-    plot_px, _ = room
+    plot_px, left_px = room
+    is_narrow = left_px < _WIDE_LEFT_PX
     scale = unit.per_second
     per_px = axes.get_xlim()[1] / plot_px
     path = words.path_of(cell.factors)

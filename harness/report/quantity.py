@@ -68,7 +68,7 @@ def number(value: float, digits: int = 3) -> str:
     return fixed(value, decimals_of(value, digits))
 
 
-def factor_value(value: float | str | bool) -> str:
+def factor_value(value: float | str) -> str:
     """A grid value as the scenario wrote it: 256, 0.5, true."""
     if isinstance(value, bool):
         return "true" if value else "false"

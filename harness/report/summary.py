@@ -7,7 +7,7 @@ from harness.report import grid, quantity, validity, words
 from harness.report.quantity import Unit
 from harness.report.schema import Breakpoint, Cell, Report
 from harness.report.table import failed_requests, quantile_key
-from harness.report.text import line
+from harness.report.text import instant, line
 
 MAX_LINES: Final = 40
 _BREAKS_SHOWN: Final = 10
@@ -29,9 +29,9 @@ def _verdict(report: Report) -> list[str]:
         "",
         _plain(report.verdict.text, 800),
         "",
-        f"Run {_code(run.id)} ({run.status}), scenario {_code(run.scenario)}, target "
-        f"{_code(run.target)}, started {_plain(run.started, 40)}, "
-        f"{quantity.count(run.n_requests)} requests.",
+        f"Run {_code(run.id)} ({run.status}), scenario {_code(run.scenario)}.",
+        f"Target {_code(run.target)}, started {_plain(instant(run.started))}.",
+        f"{quantity.count(run.n_requests)} requests in {quantity.count(len(report.cells))} cells.",
     ]
 
 

@@ -8,6 +8,7 @@ in for readers who do not see it.
 
 import io
 import re
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -34,8 +35,10 @@ _COLOURS: Final = palette.variables()
 
 @contextmanager
 def drawing() -> Iterator[None]:
-    """matplotlib's defaults and ours, whatever the user's own settings are."""
-    with style.context(["default", _SETTINGS]):
+    """The defaults of matplotlib and ours, whatever the user's own settings are."""
+    with style.context(["default", _SETTINGS]), warnings.catch_warnings():
+        # The page's own font draws the letters; what the measuring font lacks is no matter.
+        warnings.filterwarnings("ignore", message=r"Glyph \d+ .* missing from font")
         yield
 
 

@@ -81,10 +81,15 @@ def quantile_key(q: float) -> Quantile:
     return min(QUANTILES, key=lambda name: abs(QUANTILES[name] - q))
 
 
+def row_anchors(report: Report) -> list[str]:
+    """Element id of each row, `cell-c03`; distinct even where cell ids are not."""
+    return [f"cell-{slug}" for slug in unique_slugs([cell.id for cell in report.cells])]
+
+
 def anchors(report: Report) -> dict[str, str]:
-    """Element id by cell id: `cell-c03`."""
-    slugs = unique_slugs([cell.id for cell in report.cells])
-    return {cell.id: f"cell-{slug}" for cell, slug in zip(report.cells, slugs, strict=True)}
+    """Element id by cell id."""
+    pairs = zip(report.cells, row_anchors(report), strict=True)
+    return {cell.id: anchor for cell, anchor in reversed(list(pairs))}
 
 
 def build_table(report: Report) -> Table:
@@ -112,16 +117,15 @@ def build_table(report: Report) -> Table:
     ]
     columns += [Column("Completed", "/s"), Column("Tokens", "in / out"), Column("Failed")]
     columns += [Column("Notes", is_number=False)]
-    ids = anchors(report)
     rows = tuple(
         Row(
-            ids[cell.id],
+            anchor,
             line(cell.id, 40),
             grid.cell_label(cell, varying),
             cell.state in words.DOUBTFUL_STATES,
             tuple(_entries(report, cell, varying, metrics, units)),
         )
-        for cell in report.cells
+        for cell, anchor in zip(report.cells, row_anchors(report), strict=True)
     )
     return Table(tuple(columns), rows, _constants(report, varying))
 

@@ -12,6 +12,7 @@ LINE_LIMIT: Final = 300
 _INSTANT: Final = re.compile(
     r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII
 )
+_UNITS: Final = re.compile(r"(?<=[\d?]) (?=(?:%|ms|s|\u00b5s)(?!\w))")
 _SPACES: Final = re.compile(r"\s+")
 _JOINERS: Final = "\u200c\u200d"  # letters of Persian and Hindi, and emoji, need them
 _HIDDEN: Final = frozenset({"Cc", "Cs", "Co", "Cn"})
@@ -34,6 +35,11 @@ def instant(text: str) -> str:
         return line(text, 40)
     day, time, zone = found.groups()
     return f"{day} {time} {'UTC' if zone in {'Z', '+00:00'} else zone}"
+
+
+def glued(text: str) -> str:
+    """A number and its unit on one line: no break before `%`, `ms` or `s`."""
+    return _UNITS.sub("\u00a0", text)
 
 
 def slug(text: str) -> str:

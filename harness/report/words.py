@@ -11,8 +11,8 @@ from typing import Final
 from harness.metrics.phases import SERVER_PHASES
 from harness.report import quantity
 from harness.report.schema import (
-    Breakpoint,
     BreakKind,
+    Breakpoint,
     CellState,
     ComparedMetric,
     Factor,
@@ -196,7 +196,8 @@ def cause(breakpoint_: Breakpoint) -> str:
         return "no component is known"
     first = breakpoint_.ranked[0]
     share = _without_brackets(ranked_share(first) or "share unknown")
-    return f"no component is certain to hold half of it; first is {phase_name(first.component)} ({share})"
+    name = phase_name(first.component)
+    return f"no component is certain to hold half of it; first is {name} ({share})"
 
 
 def ranked_share(ranked: RankedComponent) -> str | None:
@@ -238,7 +239,8 @@ def _predicate(breakpoint_: Breakpoint) -> str:
         )
     if kind == "staircase":
         by = f", {size} in all" if size else ""
-        return f"climbs a staircase of similar small steps along {axis}{by}; none is a break of its own"
+        steps = f"climbs a staircase of similar small steps along {axis}{by}"
+        return f"{steps}; none is a break of its own"
     if kind == "surface":
         by = f" by {size}" if size else ""
         return f"changes regime{by} on a surface over {_axes(breakpoint_)}; {cause(breakpoint_)}"

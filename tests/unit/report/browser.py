@@ -47,16 +47,15 @@ class Browser:
         self.requests: list[str] = []
         self._events: list[str] = []
         self._last_id = 0
+        self._session = ""
         self._buffer = b""
         self._profile = tempfile.mkdtemp(prefix="tailbreak-chromium-")
         self._process = self._start()
         target = self._call("Target.createTarget", url="about:blank")["targetId"]
         attached = self._call("Target.attachToTarget", targetId=target, flatten=True)
-        self._session: str | None = attached["sessionId"]
+        self._session = attached["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self._call(f"{domain}.enable")
-
-    _session = None
 
     def __enter__(self) -> Self:
         return self

@@ -72,7 +72,7 @@ def make_report(**changes: Any) -> Report:
         ),
         "caveats": [
             "One server start: the spread between starts is not in the intervals.",
-            "Two cores are shared by the server and the load: absolute times belong to this machine.",
+            "Server and load share two cores: absolute times belong to this machine.",
         ],
     }
     return Report(**{**parts, **changes})
@@ -80,7 +80,7 @@ def make_report(**changes: Any) -> Report:
 
 def make_grid_report(**changes: Any) -> Report:
     """Three axes: prompt length, CoT depth and frequency penalty, on both paths."""
-    cells = []
+    cells: list[Cell] = []
     for prompt in (64, 192, 320):
         for depth in (0, 2, 4):
             for penalty in (0.0, 0.5):
