@@ -44,11 +44,13 @@ class Place:
     center: float
 
 
-def describe(y: Array, grid: Grid, k: int, confidence: float, rng: np.random.Generator) -> Place:
+def describe(
+    y: Array, grid: Grid, k: int, names: Sequence[str], confidence: float, rng: np.random.Generator
+) -> Place:
     """Location set, effect and transition width of candidate `k` of `grid`."""
     item = grid.candidates.items[k]
     column = grid.candidates.columns[:, k]
-    nulls = build_nulls(grid)
+    nulls = [null for null in build_nulls(grid) if null.name in names]
     effects, errors, left = column_effects(y, nulls, column)
     good = left <= max(FIT_FACTOR, float(left.min()) * 1.5)
     z = float(norm.ppf((1 + confidence) / 2))

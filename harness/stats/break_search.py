@@ -16,6 +16,8 @@ from harness.stats.candidates import Candidate, Candidates, Shape, build_candida
 from harness.stats.smooth import FAMILIES, SPLINE_CELLS, Array, Grid, SmoothNull
 
 MIN_ROWS = 2
+MIN_PARAMETRIC = 2
+HOPELESS = 1e-4
 
 
 @dataclass(frozen=True)
@@ -54,19 +56,51 @@ class Search:
 def search_break(
     y: Array, grid: Grid, n_bootstrap: int, confidence: float, rng: np.random.Generator
 ) -> Search:
-    """Gains of all candidates against all families that the grid allows, with thresholds."""
-    nulls = tuple(build_nulls(grid))
+    """Gains of all candidates against the families that can describe the data, with thresholds."""
+    nulls = build_nulls(grid)
+    observed = [null.observed(y) for null in nulls]
+    keep = _possible(y, nulls, observed)
     is_break = grid.candidates.is_shape(Shape.JUMP, Shape.KINK)
-    gains, thresholds, p_values = [], [], []
-    for null in nulls:
-        gain = null.observed(y)
-        largest = np.sort(null.simulated(y, n_bootstrap, rng)[:, is_break].max(axis=1))
+    thresholds, p_values = [], []
+    for i in keep:
+        largest = np.sort(nulls[i].simulated(y, n_bootstrap, rng)[:, is_break].max(axis=1))
         rank = min(n_bootstrap, int(np.ceil(confidence * (n_bootstrap + 1)))) - 1
-        above = n_bootstrap - np.searchsorted(largest, gain, side="left")
-        gains.append(gain)
+        above = n_bootstrap - np.searchsorted(largest, observed[i], side="left")
         thresholds.append(largest[rank])
         p_values.append((1 + above) / (n_bootstrap + 1))
-    return Search(grid, nulls, np.array(gains), np.array(thresholds), np.array(p_values))
+    return Search(
+        grid=grid,
+        nulls=tuple(nulls[i] for i in keep),
+        gains=np.array([observed[i] for i in keep]),
+        thresholds=np.array(thresholds),
+        p_values=np.array(p_values),
+    )
+
+
+def _possible(y: Array, nulls: list[SmoothNull], observed: list[Array]) -> list[int]:
+    """Families that are not out of the question, by position.
+
+    A family that misses the data even with its best candidate added (chi-square below 1e-4) is no
+    description of them with or without a break, and what it takes for the best place means nothing.
+    The family next to a smooth truth fits without any break, so it always stays. Where fewer than
+    two parametric families would stay, all do.
+    """
+    keep = []
+    for i, null in enumerate(nulls):
+        target = residual(y, null)
+        freedom = target.size - 1
+        left = float(target @ target) - float(observed[i].max())
+        if null.name == "spline" or freedom < 1 or chi2.sf(left, freedom) >= HOPELESS:
+            keep.append(i)
+    n_parametric = sum(nulls[i].name != "spline" for i in keep)
+    return keep if n_parametric >= MIN_PARAMETRIC else list(range(len(nulls)))
+
+
+def residual(y: Array, null: SmoothNull) -> Array:
+    """What a family alone leaves of the data, in standard errors, one value a degree of freedom."""
+    local = null.local(y, np.empty((y.size, 0)))
+    out: Array = local.project @ (y - local.offset)
+    return out
 
 
 def build_nulls(grid: Grid) -> list[SmoothNull]:
@@ -104,8 +138,7 @@ def left_over(y: Array, search: Search) -> float:
     for null in search.nulls:
         if null.name == "spline":
             continue
-        local = null.local(y, np.empty((y.size, 0)))
-        target = local.project @ (y - local.offset)
+        target = residual(y, null)
         freedom = target.size
         if freedom == 0 or chi2.sf(target @ target, freedom) >= 0.05:
             return 1.0

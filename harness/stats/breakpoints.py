@@ -15,7 +15,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from harness.stats.break_place import Place, column_effects, describe
 from harness.stats.break_power import detectable_jump
-from harness.stats.break_search import Search, can_search, grid_of, left_over, search_break
+from harness.stats.break_search import (
+    Search,
+    build_nulls,
+    can_search,
+    grid_of,
+    left_over,
+    search_break,
+)
 from harness.stats.candidates import Candidate, Shape
 from harness.stats.caveat import Caveat, CaveatKind
 from harness.stats.gradual import steep_rise
@@ -60,7 +67,8 @@ class Breakpoint:
         p_value: the largest over the families; None without a search.
         below: index, in the order given, of the cell just below the place.
         above: index of the cell just above.
-        nulls: names of the families that were fitted and had to be beaten.
+        nulls: names of the families that had to be beaten; those that cannot describe the data even
+            with a break are not among them.
         others: further breaks, weaker first rank next; steps of a staircase.
         caveats: what limits the result.
     """
@@ -142,17 +150,16 @@ def find_breakpoint(
         caveats.append(Caveat(CaveatKind.OVERDISPERSED, text))
         error = error * scale
         rounds = _search_rounds(y, z, error, minimum, n_bootstrap, confidence, rng)
-    caveats += _lone_cells(rounds, z, y)
+    caveats += _lone_cells(rounds, y, z, error)
     found = [_report(y, z, error, rounds, i, order, confidence, rng) for i in rounds.breaks]
     strongest = _combine(found)
     detectable = detectable_jump(y, rounds.last, min_effect_jump)
-    names = tuple(null.name for null in rounds.last.nulls)
     if strongest is None:
         strongest = _gradual(y, z, error, order, confidence)
     return replace(
         strongest,
         detectable_effect=detectable,
-        nulls=names,
+        nulls=rounds.names,
         caveats=(*caveats, *strongest.caveats),
     )
 
@@ -170,11 +177,15 @@ class _Cells:
 
 @dataclass(frozen=True)
 class _Rounds:
-    """Outcome of all rounds: what was taken in turn, with p-values, and the last search."""
+    """Outcome of all rounds: what was taken in turn, with p-values, and the last search.
+
+    `names` are the families beaten in the last round with a winner, or fitted in the only one.
+    """
 
     taken: tuple[tuple[Candidate, Array], ...]
     p_values: tuple[float, ...]
     last: Search
+    names: tuple[str, ...]
 
     @property
     def breaks(self) -> list[int]:
@@ -194,18 +205,20 @@ def _search_rounds(
     taken: list[tuple[Candidate, Array]] = []
     p_values: list[float] = []
     last = search_break(y, grid_of(z, se), n_bootstrap, confidence, rng)
+    names = tuple(null.name for null in last.nulls)
     while (k := last.winner()) is not None:
         item, column = last.grid.candidates.items[k], last.grid.candidates.columns[:, k]
         effects = column_effects(y, last.nulls, column)[0]
         if item.shape is not Shape.SPIKE and (np.abs(effects) < minimum[item.shape]).any():
             break
         taken.append((item, column))
+        names = tuple(null.name for null in last.nulls)
         p_values.append(float(last.p_values[:, k].max()))
         grid = grid_of(z, se, taken)
         if len(taken) >= MAX_ROUNDS or not can_search(grid):
             break
         last = search_break(y, grid, n_bootstrap, confidence, rng)
-    return _Rounds(tuple(taken), tuple(p_values), last)
+    return _Rounds(tuple(taken), tuple(p_values), last, names)
 
 
 def _report(
@@ -222,9 +235,9 @@ def _report(
     item = rounds.taken[i][0]
     others = [pair for j, pair in enumerate(rounds.taken) if j != i]
     grid = grid_of(z, se, others)
-    place = describe(y, grid, grid.candidates.items.index(item), confidence, rng)
+    place = describe(y, grid, grid.candidates.items.index(item), rounds.names, confidence, rng)
     is_jump = item.shape is Shape.JUMP
-    size = math.expm1 if is_jump else float
+    size = _relative if is_jump else float
     is_gradual = is_jump and place.is_soft
     half = place.width / 2
     return Breakpoint(
@@ -284,9 +297,7 @@ def _steps(found: list[Breakpoint]) -> Breakpoint | None:
     if most > STEP_RATIO * least or (len(jumps) == 2 and most > math.log(1.5)):
         return None
     ends = [bound for b in jumps for bound in (b.low, b.high) if bound is not None]
-    text = (
-        f"{len(jumps)} jumps of similar size ({math.expm1(least):.0%} to {math.expm1(most):.0%})."
-    )
+    text = f"{len(jumps)} jumps of similar size ({_relative(least):.0%} to {_relative(most):.0%})."
     return replace(
         jumps[0],
         kind=BreakKind.STAIRCASE,
@@ -315,9 +326,9 @@ def _gradual(
         location=2**rise.middle,
         low=2**rise.low,
         high=2**rise.high,
-        effect=math.expm1(rise.effect),
-        effect_low=math.expm1(rise.effect_low),
-        effect_high=math.expm1(rise.effect_high),
+        effect=_relative(rise.effect),
+        effect_low=_relative(rise.effect_low),
+        effect_high=_relative(rise.effect_high),
         width_octaves=rise.high - rise.low,
         below=int(order[below]),
         above=int(order[below + 1]),
@@ -325,13 +336,15 @@ def _gradual(
     )
 
 
-def _lone_cells(rounds: _Rounds, z: Array, y: Array) -> list[Caveat]:
+def _lone_cells(rounds: _Rounds, y: Array, z: Array, se: Array) -> list[Caveat]:
     found = []
     for item, column in rounds.taken:
         if item.shape is not Shape.SPIKE:
             continue
         at = int(column.argmax())
-        size = math.expm1(float(np.median(column_effects(y, rounds.last.nulls, column)[0])))
+        others = [pair for pair in rounds.taken if pair[0] is not item]
+        nulls = build_nulls(grid_of(z, se, others))
+        size = _relative(float(np.median(column_effects(y, nulls, column)[0])))
         is_end = at in {0, z.size - 1}
         kind = CaveatKind.AT_EDGE if is_end else CaveatKind.LONE_CELL
         what = "measure beyond it" if is_end else "measure it again"
@@ -386,3 +399,8 @@ def _cells(
     return _Cells(
         order, np.log2(axis[order]), y[order], np.maximum(wide[order], floor), tuple(caveats)
     )
+
+
+def _relative(log_units: float) -> float:
+    """exp(d) - 1, kept finite."""
+    return math.expm1(min(log_units, 700.0))
