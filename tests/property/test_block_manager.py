@@ -1,0 +1,194 @@
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    consumes,
+    invariant,
+    rule,
+)
+import torch
+
+from harness.server.block_manager import BlockManager
+from harness.server.contiguous import RangeAllocator, capacity_for
+from harness.server.kv_arena import KvArena
+from harness.server.model import ModelConfig
+from harness.server.scheduler import Scheduler
+from harness.server.sequence import Layout, SamplingParams, Segment, Sequence
+
+N_SLOTS = 512
+
+
+class Ranges(RuleBasedStateMachine):
+    """Contiguous ranges tile the arena exactly, whatever is allocated and freed."""
+
+    starts = Bundle("starts")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.allocator = RangeAllocator(N_SLOTS)
+        self.taken: dict[int, int] = {}
+
+    @rule(target=starts, length=st.integers(1, 200))
+    def allocate(self, length: int) -> int:
+        start = self.allocator.allocate(length)
+        if start is None:
+            edges = sorted([*self.taken.items(), (N_SLOTS, 0)])
+            gaps, edge = [], 0
+            for begin, size in edges:
+                gaps.append(begin - edge)
+                edge = begin + size
+            assert max(gaps) < length
+            return -1
+        for begin, size in self.taken.items():
+            assert start + length <= begin or begin + size <= start
+        self.taken[start] = length
+        return start
+
+    @rule(start=consumes(starts))
+    def free(self, start: int) -> None:
+        if start >= 0:
+            self.allocator.free(start)
+            del self.taken[start]
+
+    @invariant()
+    def adds_up(self) -> None:
+        assert self.allocator.check_integrity() == []
+        assert self.allocator.n_free == N_SLOTS - sum(self.taken.values())
+
+
+class Blocks(RuleBasedStateMachine):
+    """Blocks are conserved and counted right, whatever is allocated, shared and released."""
+
+    tables = Bundle("tables")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.manager = BlockManager(24)
+        self.held: list[list[int]] = []
+
+    @rule(target=tables, count=st.integers(0, 10))
+    def allocate(self, count: int) -> list[int]:
+        n_free = self.manager.n_free
+        blocks = self.manager.allocate(count)
+        assert (blocks is None) == (count > n_free)
+        table = blocks or []
+        self.held.append(table)
+        return table
+
+    @rule(target=tables, table=tables, length=st.integers(0, 10))
+    def share_prefix(self, table: list[int], length: int) -> list[int]:
+        if not any(table is owned for owned in self.held):
+            return []
+        shared = table[:length]
+        self.manager.share(shared)
+        self.held.append(shared)
+        return shared
+
+    @rule(table=consumes(tables))
+    def release(self, table: list[int]) -> None:
+        for index, owned in enumerate(self.held):
+            if owned is table:
+                self.manager.release(table)
+                del self.held[index]
+                return
+
+    @invariant()
+    def adds_up(self) -> None:
+        assert self.manager.check_integrity(self.held) == []
+
+
+class Scheduling(RuleBasedStateMachine):
+    """No command sequence makes the scheduler lose memory, overtake, or stop making progress."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        config = ModelConfig(n_layers=1, n_heads=1, n_kv_heads=1, head_dim=2)
+        self.scheduler = Scheduler(
+            KvArena(config, N_SLOTS, torch.float32), max_num_seqs=4, max_num_batched_tokens=64
+        )
+        self.goals: dict[Sequence, int] = {}
+        self.n_added = 0
+
+    @rule(
+        n_prompt=st.integers(1, 200),
+        n_output=st.integers(1, 60),
+        layout=st.sampled_from(("contiguous", "paged")),
+    )
+    def add(self, n_prompt: int, n_output: int, layout: Layout) -> None:
+        if capacity_for(n_prompt + n_output) > N_SLOTS:
+            return
+        self.n_added += 1
+        sequence = Sequence(
+            id=self.n_added,
+            order=self.n_added,
+            layout=layout,
+            tokens=[0] * n_prompt,
+            segments=(Segment(kind="content", n_tokens=n_output),),
+            params=SamplingParams(),
+            charged_until_ns=0,
+        )
+        self.goals[sequence] = n_prompt + n_output
+        self.scheduler.add(sequence)
+
+    @rule(n_steps=st.integers(1, 20))
+    def step(self, n_steps: int) -> None:
+        for _ in range(n_steps):
+            self._step()
+
+    def _step(self) -> None:
+        schedule = self.scheduler.schedule()
+        groups = [
+            [chunk.sequence for chunk in schedule.chunks],
+            schedule.stalled,
+            schedule.kv_waiting,
+            schedule.queued,
+        ]
+        assert sorted(one.order for group in groups for one in group) == sorted(
+            one.order for one in self.goals
+        )
+        assert sum(chunk.n_tokens for chunk in schedule.chunks) <= 64
+        lengths = [chunk.n_tokens > 1 for chunk in schedule.chunks]
+        assert lengths == sorted(lengths)
+        for chunk in schedule.chunks:
+            sequence = chunk.sequence
+            assert sequence.n_computed + chunk.n_tokens <= sequence.n_slots
+            used = sequence.slots[: sequence.n_computed + chunk.n_tokens]
+            assert len(set(used.tolist())) == len(used)
+            is_complete = chunk.completes_context
+            sequence.n_computed += chunk.n_tokens
+            if is_complete:
+                sequence.tokens.append(0)
+            if len(sequence.tokens) == self.goals[sequence]:
+                self._remove(sequence)
+        assert self.scheduler.check_integrity() == []
+
+    @rule(data=st.data())
+    def cancel(self, data: st.DataObject) -> None:
+        if self.goals:
+            self._remove(data.draw(st.sampled_from(sorted(self.goals, key=lambda one: one.order))))
+
+    def _remove(self, sequence: Sequence) -> None:
+        self.scheduler.remove(sequence)
+        del self.goals[sequence]
+
+    @invariant()
+    def adds_up(self) -> None:
+        assert self.scheduler.check_integrity() == []
+
+    def teardown(self) -> None:
+        """Whatever is left runs to its end."""
+        for _ in range(20_000):
+            if not self.scheduler.has_work:
+                break
+            self._step()
+        assert not self.scheduler.has_work
+        assert self.scheduler.n_held == 0
+
+
+for machine in (Ranges, Blocks, Scheduling):
+    machine.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+
+TestRanges = Ranges.TestCase
+TestBlocks = Blocks.TestCase
+TestScheduling = Scheduling.TestCase

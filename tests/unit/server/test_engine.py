@@ -1,0 +1,230 @@
+import pytest
+import torch
+
+from harness.server.phases import GcPauses, Stopwatch
+from harness.server.sequence import Layout, SamplingParams, Segment, Sequence
+from tests.unit.server import build
+
+MARGIN = 1e-4
+LAYOUTS: tuple[Layout, ...] = ("contiguous", "paged")
+
+
+def first_close_call(prompt: list[int], output: list[int]) -> int:
+    """Check greedy tokens against the full causal pass; the position from which ties may decide."""
+    with torch.no_grad():
+        logits = build.model()(torch.tensor([prompt + output]))[0].clone()
+    logits[:, [*build.control_ids(), *build.stop_ids()]] = -torch.inf
+    rows = logits[len(prompt) - 1 : -1]
+    best, second = rows.topk(2, dim=-1).values.unbind(-1)
+    for position, token_id in enumerate(output):
+        if best[position] - second[position] < MARGIN:
+            return position
+        assert token_id == int(rows[position].argmax()), f"position {position}"
+    return len(output)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_greedy_tokens_are_those_of_the_full_causal_pass(layout: Layout) -> None:
+    """Batching, chunks, layouts, growth and eviction change no token of a greedy answer."""
+    lengths = [5, 64, 90, 200, 130, 61, 250, 33]
+    sequences = [
+        build.sequence(index, build.prompt(length, salt=index), 24 + index, layout=layout)
+        for index, length in enumerate(lengths)
+    ]
+    subject = build.engine(kv_tokens=512, max_num_batched_tokens=96, max_num_seqs=6)
+    outcome = build.run_dry(subject, sequences)
+    n_checked = 0
+    for index, length in enumerate(lengths):
+        assert len(outcome.tokens[index]) == 24 + index
+        n_checked += first_close_call(build.prompt(length, salt=index), outcome.tokens[index])
+    assert n_checked > 150
+    assert subject.scheduler.n_evictions > 0
+
+
+def test_both_layouts_give_the_same_tokens() -> None:
+    """Contiguous and paged KV give equal greedy answers, evictions included."""
+    answers = {}
+    for layout in LAYOUTS:
+        sequences = [
+            build.sequence(index, build.prompt(60 + 21 * index, salt=index), 40, layout=layout)
+            for index in range(8)
+        ]
+        subject = build.engine(kv_tokens=1024)
+        answers[layout] = build.run_dry(subject, sequences).tokens
+    same = answers["contiguous"] == answers["paged"]
+    if not same:  # a close call may go either way
+        for index in range(8):
+            pair = [answers[layout][index] for layout in LAYOUTS]
+            upto = first_close_call(build.prompt(60 + 21 * index, salt=index), pair[0])
+            assert pair[0][:upto] == pair[1][:upto]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_sampled_tokens_do_not_depend_on_the_batch(layout: Layout) -> None:
+    """A seeded request draws the same tokens alone and in company."""
+    params = SamplingParams(temperature=0.9, top_p=0.95, presence=0.5, seed=7, ignore_eos=True)
+
+    def subject(number: int) -> Sequence:
+        return build.sequence(number, build.prompt(50), 30, layout=layout, params=params)
+
+    alone = build.run_dry(build.engine(), [subject(0)]).tokens[0]
+    company = [
+        build.sequence(index, build.prompt(20 + 30 * index, salt=index), 25, layout=layout)
+        for index in range(5)
+    ]
+    together = build.run_dry(build.engine(), [*company, subject(5)]).tokens[5]
+    assert alone == together
+    assert len(set(alone)) > 5
+
+
+def test_eviction_keeps_what_was_generated() -> None:
+    """An evicted sequence emits no token twice and ends with its exact length."""
+    sequences = [build.sequence(index, build.prompt(100, salt=index), 60) for index in range(4)]
+    subject = build.engine(kv_tokens=512)
+    outcome = build.run_dry(subject, sequences)
+    assert sum(end.n_evictions for end in outcome.ends.values()) > 0
+    assert {len(tokens) for tokens in outcome.tokens.values()} == {60}
+    assert {end.kv_tokens for end in outcome.ends.values()} == {160}
+
+
+def test_a_sequence_alone_outgrows_half_the_arena() -> None:
+    """A growth that does not fit beside the old range is paid for with a recomputation."""
+    outcome = build.run_dry(
+        build.engine(kv_tokens=512), [build.sequence(0, build.prompt(250), 20)]
+    )
+    assert len(outcome.tokens[0]) == 20
+    assert outcome.ends[0].n_evictions == 1
+
+
+def test_the_arena_changes_hands_only_when_empty() -> None:
+    """Sequences of the other layout wait in the queue until the arena is empty, first come first."""
+    subject = build.engine()
+    layouts: list[Layout] = ["contiguous", "paged", "contiguous", "paged", "paged"]
+    sequences = [
+        build.sequence(index, build.prompt(30, salt=index), 5, layout=layout)
+        for index, layout in enumerate(layouts)
+    ]
+    outcome = build.run_dry(subject, sequences)
+    order = [event.id for event in outcome.events]
+    firsts = [order.index(number) for number in range(5)]
+    lasts = [len(order) - 1 - order[::-1].index(number) for number in range(5)]
+    assert lasts[0] < firsts[1] < lasts[1] < firsts[2] < lasts[2] < firsts[3]
+    assert outcome.ends[1].account["queue"] > 0
+    assert "kv_wait" not in outcome.ends[1].account
+
+
+def test_reasoning_steps_have_exact_lengths_and_their_separators_are_context() -> None:
+    """Each step yields its tokens as reasoning; separators are read, not emitted."""
+    separator = (100, 101, 102)
+    steps = tuple(Segment(kind="reasoning", n_tokens=7, forced=separator) for _ in range(3))
+    subject = build.sequence(0, build.prompt(20), 9, steps=steps)
+    outcome = build.run_dry(build.engine(), [subject])
+    assert outcome.kinds[0] == ["reasoning"] * 21 + ["content"] * 9
+    end = outcome.ends[0]
+    assert [step["tokens"] for step in end.steps] == [7, 7, 7]
+    assert [step["kv_tokens"] for step in end.steps] == [27, 37, 47]
+    assert all(step["seconds"] > 0 for step in end.steps)
+    assert end.kv_tokens == 20 + 3 * (7 + 3) + 9
+    assert tuple(subject.tokens[27:30]) == separator
+
+
+def test_reasoning_tokens_do_not_depend_on_eviction() -> None:
+    """A reasoning loop that is evicted and recomputed gives the same tokens."""
+    steps = tuple(Segment(kind="reasoning", n_tokens=30, forced=(100, 101)) for _ in range(2))
+
+    def answers(kv_tokens: int) -> tuple[dict[int, list[int]], int]:
+        sequences = [
+            build.sequence(index, build.prompt(70, salt=index), 8, steps=steps)
+            for index in range(4)
+        ]
+        subject = build.engine(kv_tokens=kv_tokens)
+        return build.run_dry(subject, sequences).tokens, subject.scheduler.n_evictions
+
+    roomy, no_evictions = answers(2560)
+    tight, n_evictions = answers(512)
+    assert no_evictions == 0
+    assert n_evictions > 0
+    assert roomy == tight
+
+
+def test_the_account_of_every_sequence_has_no_gap() -> None:
+    """Phases add up exactly to the time from hand-over to the end."""
+    subject = build.engine(kv_tokens=256, max_num_seqs=3, max_num_batched_tokens=64)
+    watch = Stopwatch(GcPauses())
+    began = {}
+    for index in range(6):
+        each = build.sequence(index, build.prompt(90, salt=index), 10)
+        each.charged_until_ns = began[index] = watch.last_ns
+        subject.add(each)
+    seen: set[str] = set()
+    while subject.has_work:
+        events = subject.step(watch)
+        for end in events.ends:
+            assert sum(end.account.values()) == events.until_ns - began[end.id]
+            seen |= {phase for phase, duration_ns in end.account.items() if duration_ns > 0}
+        watch.restart(events.until_ns)
+    assert {"stall", "kv_wait", "attention", "ffn", "kv", "sample", "mask", "embed"} <= seen
+
+
+def test_waiting_is_named_by_what_is_missing() -> None:
+    """Without a slot it is `queue`; with a slot but no memory it is `kv_wait`."""
+    long = [build.sequence(index, build.prompt(120), 30) for index in range(3)]
+    memory = build.run_dry(build.engine(kv_tokens=256, max_num_seqs=8), long)
+    assert memory.ends[2].account["kv_wait"] > 0
+    assert memory.ends[2].account.get("queue", 0) == 0
+    short = [build.sequence(index, build.prompt(20), 30) for index in range(3)]
+    slots = build.run_dry(build.engine(max_num_seqs=1), short)
+    assert slots.ends[2].account["queue"] > 0
+    assert slots.ends[2].account.get("kv_wait", 0) == 0
+
+
+def test_cancelling_frees_memory_before_the_next_step() -> None:
+    """A cancelled sequence holds nothing afterwards, whether it ran or waited."""
+    subject = build.engine(max_num_seqs=1)
+    watch = Stopwatch(GcPauses())
+    for index in range(2):
+        subject.add(build.sequence(index, build.prompt(30), 50))
+    subject.step(watch)
+    assert subject.scheduler.n_held == 64
+    subject.cancel(0)
+    subject.cancel(1)
+    subject.cancel(99)
+    assert subject.scheduler.n_held == 0
+    ends = subject.step(watch).ends
+    assert [(end.id, end.reason) for end in ends] == [(0, "cancelled"), (1, "cancelled")]
+    assert not subject.has_work
+
+
+def test_stop_tokens_end_an_answer_unless_the_length_is_prescribed() -> None:
+    """The end token ends an answer as `stop`; under `ignore_eos` it cannot be drawn."""
+    steered = build.prompt(12)
+    free = SamplingParams(temperature=1.0, seed=3)
+    outcome = build.run_dry(
+        build.engine(max_num_seqs=64),
+        [build.sequence(index, steered, 400, params=free) for index in range(1)],
+    )
+    end = outcome.ends[0]
+    last = outcome.tokens[0][-1]
+    assert (end.reason == "stop") == (last in build.stop_ids())
+    fixed = SamplingParams(temperature=1.5, seed=3, ignore_eos=True)
+    tokens = build.run_dry(build.engine(), [build.sequence(0, steered, 300, params=fixed)])
+    assert len(tokens.tokens[0]) == 300
+    assert not set(tokens.tokens[0]) & {*build.stop_ids(), *build.control_ids()}
+
+
+def test_penalties_see_prompt_output_and_separators() -> None:
+    """Counts cover what was generated, the seen set also prompt and forced tokens."""
+    params = SamplingParams(temperature=0.0, ignore_eos=True, frequency=2.0, repetition=1.5)
+    steps = (Segment(kind="reasoning", n_tokens=4, forced=(200, 201)),)
+    subject = build.sequence(0, build.prompt(10), 6, params=params, steps=steps)
+    outcome = build.run_dry(build.engine(), [subject])
+    assert subject.counts is not None
+    assert subject.counts.output_counts.sum() == 10
+    assert subject.counts.prompt_seen[[200, 201, *build.prompt(10)]].all()
+    assert max(outcome.tokens[0].count(token) for token in outcome.tokens[0]) <= 2
+
+
+def test_only_first_tokens_carry_an_account() -> None:
+    """The account up to a token comes with the first four tokens, enough for any character."""
+    outcome = build.run_dry(build.engine(), [build.sequence(0, build.prompt(10), 8)])
+    assert [event.account is not None for event in outcome.events] == [True] * 4 + [False] * 4
