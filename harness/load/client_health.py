@@ -6,6 +6,7 @@ a segment and runs between segments; a segment that allocates without end is col
 """
 
 import gc
+import sys
 import time
 from collections.abc import Callable
 from typing import Any, Final
@@ -15,6 +16,7 @@ import numpy as np
 from harness.load.client.rx_timestamp import RxTimestamps
 
 PROBE_PERIOD_NS: Final = 10_000_000
+SWITCH_INTERVAL_S: Final = 0.0005
 MAX_YOUNG_OBJECTS: Final = 500_000
 MAX_SAMPLES: Final = 1_000_000
 
@@ -34,10 +36,12 @@ class ClientHealth:
         self._wall_ns = self._cpu_ns = 0
         self._started = (0, 0)
         self._gc_started_ns = 0
+        self._switch_interval_s = sys.getswitchinterval()
         self.gc_pause_max_s = 0.0
 
-    def freeze(self) -> None:
-        """Exempt everything that start-up made from collection."""
+    def start(self) -> None:
+        """Exempt what start-up made from collection; have the writing thread give way soon."""
+        sys.setswitchinterval(SWITCH_INTERVAL_S)
         gc.collect()
         gc.freeze()
         gc.callbacks.append(self._on_gc)
@@ -58,7 +62,8 @@ class ClientHealth:
         gc.collect()
 
     def close(self) -> None:
-        """Leave the collector as it was found."""
+        """Leave the interpreter as it was found."""
+        sys.setswitchinterval(self._switch_interval_s)
         if self._on_gc in gc.callbacks:
             gc.callbacks.remove(self._on_gc)
         gc.unfreeze()

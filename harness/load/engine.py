@@ -26,14 +26,17 @@ from harness.load.materialise import Prompts, materialise
 from harness.load.observers import LiveFigures, Observer, StoreObserver
 from harness.load.progress import PERIOD_S, Progress
 from harness.load.session import Session
+from harness.load.short_slices import ask_for_short_slices
 from harness.load.virtual_user import VirtualUser, Wording
 from harness.plan.plan import Segment
-from harness.records.request import RequestRecord
+from harness.records.columns import to_batch
+from harness.records.request import Outcome, RequestRecord
 from harness.records.store import ShardWriter
 
 DRAIN_GRACE_S: Final = 10.0
 CANCEL_GRACE_S: Final = 5.0
 WRITER: Final = "load-0"
+_SAMPLE: Final = RequestRecord(outcome=Outcome.OK, intended_ns=0, token_ns=(1, 2), chunk_ns=(1, 2))
 
 logger = logging.getLogger("tailbreak")
 
@@ -67,11 +70,13 @@ class LoadEngine:
         self._progress = Progress(run, session.plan, self._dispatcher, self._figures)
         self._health = ClientHealth(self._stamps, self._alarm.sleep_until)
         self._writer = ShardWriter(run.shards, WRITER)
+        to_batch([_SAMPLE])  # the first conversion imports a lot: now, not beside a measurement
         self._observers: list[Observer] = [StoreObserver(self._writer), self._figures, *observers]
         self._users: list[VirtualUser] = []
         self._background: list[gevent.Greenlet[..., None]] = []
         self._failure: Exception | None = None
         self._is_begun = False
+        self._has_short_slices = False
         self._is_ended = False
         self.is_closed = False
         self.n_users = self._dispatcher.n_users_needed(scenario.load.users)
@@ -128,7 +133,8 @@ class LoadEngine:
             logger.error("this run is over; start again for another")
             return
         self._is_begun = True
-        self._health.freeze()
+        self._has_short_slices = ask_for_short_slices()
+        self._health.start()
         self._background = [
             gevent.spawn(self._health.run_probe),
             gevent.spawn(self._write_progress),
@@ -226,11 +232,11 @@ class LoadEngine:
     def _end_segment(self, _segment: Segment) -> None:
         self._health.end_segment()
         self._writer.end_segment()
-        self._progress.write("running")
+        self._progress.write_in_background()
 
     def _write_progress(self) -> None:
         while True:
-            self._progress.write("running")
+            self._progress.write_in_background()
             gevent.sleep(PERIOD_S)
 
     def _describe_client(self) -> dict[str, object]:
@@ -240,6 +246,7 @@ class LoadEngine:
             "max_starvation_s": self._dispatcher.max_wait_ns / 1e9,
             "n_users": len(self._users),
             "n_users_needed": self.n_users,
+            "short_slices": self._has_short_slices,
             "exact_timer": self._alarm.is_exact,
             "prompts_counted": self._prompts.is_counted,
             "n_inexact_prompts": self._prompts.n_inexact,

@@ -2,6 +2,8 @@
 
 from typing import Any, Final
 
+from gevent import get_hub
+
 from harness.load.dispatcher import Dispatcher
 from harness.load.observers import LiveFigures
 from harness.plan.plan import Plan, Segment
@@ -29,8 +31,13 @@ class Progress:
         self._segment = segment
 
     def write(self, state: str) -> None:
-        """Write the file; `state` is running, done or aborted."""
+        """Write the file; `state` is running, done or aborted. Blocks the loop on the disk."""
         self._run.write_json("progress.json", self.describe(state))
+
+    def write_in_background(self) -> None:
+        """Write the file from a native thread; only the calling greenlet waits for the disk."""
+        description = self.describe("running")
+        get_hub().threadpool.apply(self._run.write_json, ("progress.json", description))
 
     def describe(self, state: str) -> dict[str, Any]:
         """What the file says."""
