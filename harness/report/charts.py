@@ -94,7 +94,7 @@ def phase_set(report: Report) -> PhaseSet | None:
         _phase_chart(facet, colours, longest_s, f"phases-{i}") for i, facet in enumerate(kept)
     )
     legend = tuple(
-        LegendItem(role, words.phase_name(name), words.PHASE_MEANINGS.get(name, ""))
+        LegendItem(role, phase_bars.shown_name(name), words.PHASE_MEANINGS.get(name, ""))
         for name, role in colours.roles.items()
     )
     return PhaseSet(charts, legend, len(facets) - len(kept))
@@ -175,7 +175,7 @@ def _curve_chart(report: Report, facet: grid.Facet, beside: list[grid.Facet], na
     small = curve.Size(NARROW, 270, has_line_labels=False)
     sizes = {WIDE: wide, NARROW: narrow} if is_single else {NARROW: small}
     say = words.sentence if is_single else words.short_sentence
-    captions = tuple(say(b) for b in facet.breakpoints if b.metric == metric)
+    captions = tuple(_caption(b, say) for b in facet.breakpoints if b.metric == metric)
     return _both_widths(
         name,
         facet.title,
@@ -241,6 +241,15 @@ def _both_widths(
         for width, css_class in zip(widths, classes, strict=True)
     ]
     return Chart(name, heading, Markup("\n".join(parts)), captions, size)  # noqa: S704  escaped in svg
+
+
+def _caption(breakpoint_: Breakpoint, say: Callable[[Breakpoint], str]) -> str:
+    """The breakpoint's sentence and the doubts that came with it."""
+    doubts = [line(text, 160) for text in breakpoint_.caveats[:2]]
+    more = len(breakpoint_.caveats) - len(doubts)
+    rest = [f"And {more} more caveats in report.json."] if more > 0 else []
+    ended = [text if text.endswith((".", "!", "?")) else f"{text}." for text in doubts]
+    return " ".join([say(breakpoint_), *map(_sentence_case, ended), *rest])
 
 
 def _sentence_case(text: str) -> str:

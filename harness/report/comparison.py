@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from harness.report import grid, quantity, words
-from harness.report.schema import Cell, ComparedMetric, Report
+from harness.report.schema import Cell, ComparedMetric, MetricName, Report
 from harness.report.table import anchors
 from harness.report.text import line
 
@@ -40,7 +40,6 @@ class ComparisonRow:
     anchor: str
     cell: str
     factors: tuple[str, ...]
-    metric: str
     ratio: str | None
     interval: str
     verdict: str
@@ -50,35 +49,56 @@ class ComparisonRow:
 
 
 @dataclass(frozen=True)
-class ComparisonTable:
-    """All rows with the scale they share."""
+class ComparisonGroup:
+    """One quantile of one metric in all cells, on one scale."""
 
-    reference: str
-    candidate: str
-    factors: tuple[str, ...]
-    one_metric: str
+    title: str
+    said: str
     rows: tuple[ComparisonRow, ...]
     left_out: int
     ends: tuple[str, str]
     middle: float
 
 
+@dataclass(frozen=True)
+class ComparisonTable:
+    """All groups, the analysed quantile first."""
+
+    reference: str
+    candidate: str
+    factors: tuple[str, ...]
+    groups: tuple[ComparisonGroup, ...]
+
+
 def build_comparison(report: Report) -> ComparisonTable | None:
-    """The rows in the order of the report, at most sixty."""
+    """The groups; None where nothing is compared."""
     comparison = report.comparison
     if comparison is None or not comparison.metrics:
         return None
-    shown = comparison.metrics[:SHOWN_ROWS]
-    low, high = _scale(list(shown))
+    groups: dict[tuple[MetricName, float], list[ComparedMetric]] = {}
+    for item in comparison.metrics:
+        groups.setdefault((item.metric, item.q), []).append(item)
+    asked = (report.analysis.metric, report.analysis.q)
+    ordered = sorted(groups, key=lambda key: key != asked)
+    names = [name for name in grid.varying_factors(report.cells) if name != "accelerated"]
+    return ComparisonTable(
+        reference=line(comparison.reference, 60),
+        candidate=line(comparison.candidate, 60),
+        factors=tuple(line(name, 40) for name in names),
+        groups=tuple(_group(report, groups[key], names) for key in ordered),
+    )
+
+
+def _group(report: Report, items: list[ComparedMetric], names: list[str]) -> ComparisonGroup:
+    shown = items[:SHOWN_ROWS]
+    low, high = _scale(shown)
     ids = anchors(report)
     cells = {cell.id: cell for cell in report.cells}
-    names = [name for name in grid.varying_factors(report.cells) if name != "accelerated"]
     rows = tuple(
         ComparisonRow(
             anchor=ids.get(item.cell, ""),
             cell=line(item.cell, 40),
             factors=tuple(_factor(cells.get(item.cell), name) for name in names),
-            metric=words.metric_quantile(item.metric, item.q),
             ratio=_ratio(item)[0],
             interval=_ratio(item)[1],
             verdict=item.verdict,
@@ -88,17 +108,21 @@ def build_comparison(report: Report) -> ComparisonTable | None:
         )
         for item in shown
     )
-    metrics = {row.metric for row in rows}
-    return ComparisonTable(
-        reference=line(comparison.reference, 60),
-        candidate=line(comparison.candidate, 60),
-        factors=tuple(line(name, 40) for name in names),
-        one_metric=rows[0].metric if len(metrics) == 1 else "",
+    return ComparisonGroup(
+        title=words.metric_quantile(items[0].metric, items[0].q),
+        said=_counted(items),
         rows=rows,
-        left_out=len(comparison.metrics) - len(shown),
+        left_out=len(items) - len(shown),
         ends=(quantity.number(low, 2), quantity.number(high, 2)),
         middle=_place(1.0, low, high),
     )
+
+
+def _counted(items: list[ComparedMetric]) -> str:
+    """`faster in 3, undecided in 4 cells`."""
+    counts = {verdict: sum(i.verdict == verdict for i in items) for verdict in _MARKS}
+    said = ", ".join(f"{verdict} in {n}" for verdict, n in counts.items() if n)
+    return f"{said} of {len(items)} cell{'s' if len(items) != 1 else ''}"
 
 
 def _ratio(item: ComparedMetric) -> tuple[str | None, str]:

@@ -314,10 +314,11 @@ def _shade(axes: Any, left: float, right: float, is_open: tuple[bool, bool], col
 
 
 def _break_label(breakpoint_: Breakpoint, *, has_room: bool) -> str:
-    low = quantity.OPEN if breakpoint_.low is None else quantity.factor_value(breakpoint_.low)
-    high = quantity.OPEN if breakpoint_.high is None else quantity.factor_value(breakpoint_.high)
+    low = quantity.OPEN if breakpoint_.low is None else words.axis_value(breakpoint_.low)
+    high = quantity.OPEN if breakpoint_.high is None else words.axis_value(breakpoint_.high)
     interval = low if low == high else f"{low}{quantity.DASH}{high}"
-    size = f": {quantity.change(breakpoint_.effect)}" if breakpoint_.effect is not None else ""
+    known = words.size(breakpoint_)
+    size = f": {known}" if known else ""
     path = words.path_of(breakpoint_.at)
     before = f"{path} " if has_room and path != words.PATHS[None] else ""
     return f"{before}{words.KINDS[breakpoint_.kind]} {interval}{size}"

@@ -30,7 +30,7 @@ from harness.report import (
 )
 from harness.report.schema import Report
 from harness.report.svg import drawing
-from harness.report.text import glued, instant, line, slug
+from harness.report.text import glued, instant, line, sentences, slug
 
 VERDICT_TONES: Final = {
     "pass": "good",
@@ -43,6 +43,9 @@ VERDICT_TONES: Final = {
     "invalid": "bad",
 }
 CAVEATS_SHOWN: Final = 40
+VERDICT_LIMIT: Final = 8000
+VERDICT_PARTS_SHOWN: Final = 6
+_CONTINUED: Final = ("Behind it", "No single component")
 _EMBEDDED_STRING_LIMITS: Final = (2000, 500, 120)
 _EMBEDDED_LIMIT: Final = 3_000_000
 
@@ -53,6 +56,7 @@ def render_html(report: Report) -> str:
     style = Markup(palette.style_sheet() + _template_text("report.css"))  # noqa: S704  ours
     script = _template_text("report.js")
     full_table = table.build_table(report)
+    verdict = verdict_parts(report.verdict.text)
     with drawing():
         context: dict[str, Any] = {
             "report": report,
@@ -64,7 +68,8 @@ def render_html(report: Report) -> str:
             "tone": VERDICT_TONES[report.verdict.status],
             "quantile": quantile,
             "metric_name": f"{words.METRICS[report.analysis.metric]} {quantile.upper()}",
-            "found": [b for b in report.breakpoints if words.is_found(b)],
+            "verdict": verdict[:VERDICT_PARTS_SHOWN],
+            "verdict_left_out": max(0, len(verdict) - VERDICT_PARTS_SHOWN),
             "checks": validity.checks(report),
             "mark_words": validity.MARK_WORDS,
             "heat_map": heat_map.build_heat_map(report, quantile),
@@ -82,6 +87,17 @@ def render_html(report: Report) -> str:
         }
         page = _environment().get_template("report.html.jinja").render(context)
     return page if page.endswith("\n") else page + "\n"
+
+
+def verdict_parts(text: str) -> list[str]:
+    """The verdict, one finding a part: a sentence about the cause stays with what it explains."""
+    parts: list[str] = []
+    for sentence in sentences(line(text, VERDICT_LIMIT)):
+        if parts and sentence.startswith(_CONTINUED):
+            parts[-1] += f" {sentence}"
+        else:
+            parts.append(sentence)
+    return [line(part, 600) for part in parts] or ["No verdict text was given."]
 
 
 def write_report(report: Report, folder: Path) -> Path:

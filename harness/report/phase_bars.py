@@ -17,7 +17,7 @@ from harness.report.schema import Cell
 from harness.report.svg import canvas
 from harness.report.text import line
 
-OTHER: Final = "other"
+OTHER: Final = "other"  # the server's own rest as well: neither says more than the other
 FOLD_BELOW: Final = 0.02
 MAX_BARS: Final = 40
 _PREFERRED: Final = {
@@ -65,6 +65,11 @@ def choose_colours(cells: Iterable[Cell]) -> PhaseColours:
     if any(names[name] > 0 for name in names if name not in roles):
         roles[OTHER] = "phase-other"
     return PhaseColours(roles)
+
+
+def shown_name(phase: str) -> str:
+    """The phase in words; the folded rest is everything else."""
+    return "everything else" if phase == OTHER else words.phase_name(phase)
 
 
 def bar_cells(facet: grid.Facet) -> list[list[Cell]]:
@@ -126,7 +131,7 @@ def describe(facet: grid.Facet, colours: PhaseColours) -> str:
             place = quantity.factor_value(cell.factors[facet.axis])
             parts.append(
                 f"{line(place, 40)} {words.path_of(cell.factors)}: {quantity.duration(total)}, "
-                f"most in {words.phase_name(name)} ({quantity.percent(seconds / total)})."
+                f"most in {shown_name(name)} ({quantity.percent(seconds / total)})."
             )
     return " ".join(parts)
 

@@ -65,9 +65,8 @@ def _breakpoint_row(b: Breakpoint) -> str:
     place = words.place(b.at)
     path = f"{words.path_of(b.at)}, {place}" if place else words.path_of(b.at)
     where = words.where(b) if words.is_found(b) else f"along {line(b.axis, 40)}"
-    size = quantity.DASH
-    if b.effect is not None:
-        size = quantity.change_interval(b.effect, b.effect_low, b.effect_high)
+    size = words.size_interval(b) or quantity.DASH
+    size += " per doubling" if b.kind == "kink" and b.effect is not None else ""
     component = quantity.DASH
     if b.component is not None:
         share = quantity.share_interval(b.share, b.share_low, b.share_high)

@@ -13,6 +13,7 @@ _INSTANT: Final = re.compile(
     r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII
 )
 _UNITS: Final = re.compile(r"(?<=[\d?]) (?=(?:%|ms|s|\u00b5s)(?!\w))")
+_SENTENCE_ENDS: Final = re.compile(r"(?<=[.!?]) (?=[A-Z])")
 _SPACES: Final = re.compile(r"\s+")
 _JOINERS: Final = "\u200c\u200d"  # letters of Persian and Hindi, and emoji, need them
 _HIDDEN: Final = frozenset({"Cc", "Cs", "Co", "Cn"})
@@ -35,6 +36,11 @@ def instant(text: str) -> str:
         return line(text, 40)
     day, time, zone = found.groups()
     return f"{day} {time} {'UTC' if zone in {'Z', '+00:00'} else zone}"
+
+
+def sentences(text: str) -> list[str]:
+    """Cut after each full stop that a capital letter follows."""
+    return [part for part in _SENTENCE_ENDS.split(text) if part]
 
 
 def glued(text: str) -> str:

@@ -7,6 +7,7 @@ in with the verdict. A figure that is not known is marked as such and never as g
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from harness.findings.rules import coalesced_stream, dispatch_lag
 from harness.report import quantity
 from harness.report.schema import Report, Validity
 
@@ -19,10 +20,6 @@ MARK_WORDS: Final[dict[Mark, str]] = {
 }
 STAMP_WORDS: Final = {"kernel": "kernel", "tap": "network tap", "user": "user space"}
 
-LAG_FLOOR_S: Final = 0.001
-LAG_SHARE: Final = 0.01
-LATE_READ_LIMIT: Final = 0.05
-COALESCED_LIMIT: Final = 0.05
 RATE_SHORTFALL_LIMIT: Final = 0.02
 CPU_LIMIT: Final = 0.8
 EXACT_LIMIT: Final = 0.99
@@ -39,10 +36,10 @@ class Check:
 
 
 def lag_limit_s(report: Report) -> float:
-    """Lag that may pass: 1 ms, or 1 % of the smallest cell P99 where that is more."""
+    """Lag that may pass in the fastest cell: 1 ms, or 1 % of its P99 where that is more."""
     tails = (cell.metrics.get(report.analysis.metric, {}).get("p99") for cell in report.cells)
     known = [tail.value for tail in tails if tail and tail.value is not None]
-    return max(LAG_FLOOR_S, LAG_SHARE * min(known)) if known else LAG_FLOOR_S
+    return max(dispatch_lag.FLOOR_S, dispatch_lag.SHARE_OF_TAIL * min(known, default=0.0))
 
 
 def checks(report: Report) -> list[Check]:
@@ -76,13 +73,13 @@ def checks(report: Report) -> list[Check]:
         Check(
             "Read late",
             _share(validity.late_read_share),
-            _below(validity.late_read_share, LATE_READ_LIMIT),
+            _below(validity.late_read_share, coalesced_stream.LIMIT),
             "Events read together with later ones: their own arrival time is a range.",
         ),
         Check(
             "Coalesced",
             _share(validity.coalesced_share),
-            _below(validity.coalesced_share, COALESCED_LIMIT),
+            _below(validity.coalesced_share, coalesced_stream.LIMIT),
             "Events that came in one piece with another: the gap between them is not seen.",
         ),
         Check(

@@ -5,10 +5,12 @@ an open bound stays open, a component that is not certain is not called the caus
 text comes in as data; nothing here decides anything.
 """
 
+import math
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, get_args
 
-from harness.metrics.phases import SERVER_PHASES
+from harness.findings.words import NAME_OF_METRIC
+from harness.metrics.phases import COMPONENTS
 from harness.report import quantity
 from harness.report.schema import (
     BreakKind,
@@ -22,15 +24,8 @@ from harness.report.schema import (
 )
 from harness.report.text import line
 
-METRICS: Final[dict[MetricName, str]] = {
-    "ttft_s": "TTFT",
-    "ttfo_s": "TTFO",
-    "itl_s": "ITL",
-    "tpot_s": "TPOT",
-    "e2e_s": "E2E",
-    "service_ttft_s": "service TTFT",
-    "service_e2e_s": "service E2E",
-}
+METRIC_NAMES: Final[tuple[MetricName, ...]] = get_args(MetricName)
+METRICS: Final[dict[MetricName, str]] = {name: NAME_OF_METRIC[name] for name in METRIC_NAMES}
 METRIC_MEANINGS: Final[dict[MetricName, str]] = {
     "ttft_s": "time from the intended send to the first token",
     "ttfo_s": "time from the intended send to the first token outside the reasoning",
@@ -56,13 +51,11 @@ PHASES: Final[dict[str, str]] = {
     "store": "journal writes",
     "stream": "streaming",
     "gc": "garbage collection",
-    "network": "network and client",
-    "other": "everything else",
+    "other": "other server time",
+    "network": "network",
+    "client": "load generator",
 }
-PHASE_MEANINGS: Final[dict[str, str]] = {
-    **SERVER_PHASES,
-    "network": "what the client saw beyond the server's own account",
-}
+PHASE_MEANINGS: Final = COMPONENTS
 STATES: Final[dict[CellState, str]] = {
     "fixed": "as planned",
     "converged": "converged",
@@ -101,6 +94,7 @@ KINDS: Final[dict[BreakKind, str]] = {
     "none": "none",
 }
 NAME_LIMIT: Final = 40
+_LARGEST_LOG: Final = 50.0
 
 
 def quantile_name(q: float) -> str:
@@ -133,6 +127,30 @@ def place(factors: Mapping[str, Factor]) -> str:
     )
 
 
+def size_interval(breakpoint_: Breakpoint) -> str:
+    """`+148 % (+120 to +171 %)`; a kink's is the added rise for each doubling of the axis."""
+    effect = _relative(breakpoint_, breakpoint_.effect)
+    if effect is None:
+        return ""
+    low, high = breakpoint_.effect_low, breakpoint_.effect_high
+    return quantity.change_interval(
+        effect, _relative(breakpoint_, low), _relative(breakpoint_, high)
+    )
+
+
+def size(breakpoint_: Breakpoint) -> str:
+    """`+148 %`, or for a kink `+35 % per doubling`; empty where it is not known."""
+    effect = _relative(breakpoint_, breakpoint_.effect)
+    if effect is None:
+        return ""
+    return quantity.change(effect) + (" per doubling" if breakpoint_.kind == "kink" else "")
+
+
+def axis_value(value: float) -> str:
+    """A place on the axis: whole numbers as they are, others with three digits."""
+    return quantity.number(value) if value != int(value) else quantity.factor_value(value)
+
+
 def is_found(breakpoint_: Breakpoint) -> bool:
     """Whether it is a change of regime and not a gradual rise or nothing."""
     return breakpoint_.kind not in {"gradual", "none"}
@@ -144,14 +162,14 @@ def where(breakpoint_: Breakpoint) -> str:
     low, high = breakpoint_.low, breakpoint_.high
     if low is not None and high is not None:
         if low == high:
-            return f"at {axis} {quantity.factor_value(low)}"
-        return f"between {axis} {_axis_value(low)} and {_axis_value(high)}"
+            return f"at {axis} {axis_value(low)}"
+        return f"between {axis} {axis_value(low)} and {axis_value(high)}"
     if low is not None:
-        return f"somewhere above {axis} {_axis_value(low)}"
+        return f"somewhere above {axis} {axis_value(low)}"
     if high is not None:
-        return f"somewhere below {axis} {_axis_value(high)}"
+        return f"somewhere below {axis} {axis_value(high)}"
     if breakpoint_.location is not None:
-        return f"near {axis} {_axis_value(breakpoint_.location)}, interval unknown"
+        return f"near {axis} {axis_value(breakpoint_.location)}, interval unknown"
     return f"at a place along {axis} that is not known"
 
 
@@ -230,16 +248,16 @@ def _predicate(breakpoint_: Breakpoint) -> str:
     axis = line(breakpoint_.axis, NAME_LIMIT)
     kind = breakpoint_.kind
     if kind == "none":
-        return f"has no break along {axis}; {_detectable(breakpoint_)}"
-    size = _size(breakpoint_)
+        return f"has no break along {axis}{_detectable(breakpoint_)}"
+    size = size_interval(breakpoint_)
     if kind == "gradual":
         by = f" by {size}" if size else ""
-        return (
-            f"rises gradually along {axis}{by}{_width(breakpoint_)}; no place stands out as a break"
-        )
+        span = where(breakpoint_) if breakpoint_.low is not None else f"along {axis}"
+        rise = f"rises gradually{by} {span}{_width(breakpoint_)}"
+        return f"{rise}; no place stands out as a break"
     if kind == "staircase":
-        by = f", {size} in all" if size else ""
-        steps = f"climbs a staircase of similar small steps along {axis}{by}"
+        by = f", such as {size}" if size else ""
+        steps = f"climbs a staircase of similar small steps{by}, {where(breakpoint_)}"
         return f"{steps}; none is a break of its own"
     if kind == "surface":
         by = f" by {size}" if size else ""
@@ -247,9 +265,9 @@ def _predicate(breakpoint_: Breakpoint) -> str:
     falls = breakpoint_.effect is not None and breakpoint_.effect < 0
     by = f" by {size}" if size else ""
     if kind == "kink":
-        verb = "bends down" if falls else "starts to climb faster"
-        size_said = f", {size} against the earlier trend" if size else ""
-        return f"{verb} {where(breakpoint_)}{size_said}; {cause(breakpoint_)}"
+        verb = "starts to climb more slowly" if falls else "starts to climb faster"
+        size_said = f", {size} for each doubling," if size else ""
+        return f"{verb}{size_said} {where(breakpoint_)}; {cause(breakpoint_)}"
     verb = "drops" if falls else "jumps"
     tail = " and changes slope there" if kind == "both" else ""
     return f"{verb}{by} {where(breakpoint_)}{tail}; {cause(breakpoint_)}"
@@ -257,16 +275,15 @@ def _predicate(breakpoint_: Breakpoint) -> str:
 
 def _detectable(breakpoint_: Breakpoint) -> str:
     if breakpoint_.detectable_effect is None:
-        return "how large a break would have been seen is not known"
-    return f"one above {quantity.percent(breakpoint_.detectable_effect)} would have been seen"
+        return " that this grid could show"
+    return f"; one above {quantity.percent(breakpoint_.detectable_effect)} would have been seen"
 
 
-def _size(breakpoint_: Breakpoint) -> str:
-    if breakpoint_.effect is None:
-        return ""
-    return quantity.change_interval(
-        breakpoint_.effect, breakpoint_.effect_low, breakpoint_.effect_high
-    )
+def _relative(breakpoint_: Breakpoint, effect: float | None) -> float | None:
+    """A kink's effect is a slope in log units per octave: its factor for each doubling."""
+    if effect is None or breakpoint_.kind != "kink":
+        return effect
+    return math.expm1(min(effect, _LARGEST_LOG))
 
 
 def _width(breakpoint_: Breakpoint) -> str:
@@ -288,7 +305,3 @@ def _of_the_rise(share: str) -> str:
 def _axes(breakpoint_: Breakpoint) -> str:
     names = breakpoint_.axes or [breakpoint_.axis]
     return f" {quantity.TIMES} ".join(line(name, NAME_LIMIT) for name in names)
-
-
-def _axis_value(value: float) -> str:
-    return quantity.number(value) if value != int(value) else quantity.factor_value(value)

@@ -14,6 +14,8 @@ from harness.report.schema import (
     Comparison,
     Estimate,
     Factor,
+    MetricName,
+    Quantile,
     RankedComponent,
     Report,
     Reproduce,
@@ -28,6 +30,8 @@ TTFT_P99_MS = {
     False: (20.0, 36.0, 49.0, 51.0, 129.0, 151.0, 176.0),
     True: (20.0, 35.0, 47.0, 50.0, 58.0, 66.0, 90.0),
 }
+METRICS: tuple[MetricName, ...] = ("ttft_s", "e2e_s", "itl_s")
+QUANTILES: dict[Quantile, float] = {"p50": 0.5, "p99": 0.99}
 ENVIRONMENT = {
     "tailbreak": "0.1.0",
     "python": "3.11.7",
@@ -58,8 +62,11 @@ def make_report(**changes: Any) -> Report:
         "analysis": Analysis(metric="ttft_s", q=0.99, confidence=0.95, axis="prompt_tokens"),
         "verdict": Verdict(
             status="pass",
-            text="The baseline breaks between 224 and 256 prompt tokens, where requests start to "
-            "wait for KV memory; the accelerated path does not break up to 368.",
+            text="TTFT P99 on the baseline path breaks between 224 and 256 prompt tokens: it jumps "
+            "by +148% (+120% to +171%). Behind it: kv_wait (a slot is free, KV memory is not), 82% "
+            "of the rise (75% to 88%). TTFT P99 on the accelerated path rises gradually over "
+            "prompt tokens: no break; one above 25% would have been seen. The accelerated path is faster "
+            "in 3 of 7 cells, most at 320 prompt tokens (2.29x, 2.13 to 2.46).",
         ),
         "validity": make_validity(),
         "cells": cells,
@@ -109,6 +116,9 @@ def make_grid_report(**changes: Any) -> Report:
         make_gradual(
             kind="none",
             at={"cot_depth": depth, "frequency_penalty": penalty, "accelerated": True},
+            location=None,
+            low=None,
+            high=None,
             effect=None,
             effect_low=None,
             effect_high=None,
@@ -254,9 +264,9 @@ def make_gradual(**changes: Any) -> Breakpoint:
     parts: dict[str, Any] = {
         "at": {"accelerated": True},
         "kind": "gradual",
-        "location": None,
-        "low": None,
-        "high": None,
+        "location": 153.0,
+        "low": 64.0,
+        "high": 368.0,
         "effect": 3.5,
         "effect_low": 3.1,
         "effect_high": 3.9,
@@ -272,28 +282,13 @@ def make_gradual(**changes: Any) -> Breakpoint:
 
 def make_comparison(cells: list[Cell]) -> Comparison:
     """Accelerated over baseline in every pair of cells."""
-    rows = []
-    for reference, candidate in zip(cells[::2], cells[1::2], strict=True):
-        before = reference.metrics["ttft_s"]["p99"].value
-        after = candidate.metrics["ttft_s"]["p99"].value
-        assert before is not None
-        assert after is not None
-        ratio = after / before
-        low, high = ratio * 0.93, ratio * 1.075
-        verdict = "faster" if high < 0.98 else "slower" if low > 1.02 else "undecided"
-        if 0.985 <= ratio <= 1.015:
-            verdict = "same"
-        rows.append(
-            ComparedMetric(
-                metric="ttft_s",
-                q=0.99,
-                cell=candidate.id,
-                ratio=round(ratio, 4),
-                low=round(low, 4),
-                high=round(high, 4),
-                verdict=verdict,
-            )
-        )
+    pairs = list(zip(cells[::2], cells[1::2], strict=True))
+    rows = [
+        compare(metric, quantile, reference, candidate)
+        for metric in METRICS
+        for quantile in QUANTILES
+        for reference, candidate in pairs
+    ]
     return Comparison(reference="baseline", candidate="accelerated", metrics=rows)
 
 
@@ -371,4 +366,24 @@ def open_cell(cell: Cell, *, value: float | None, low: float | None) -> Cell:
             "metrics": {**cell.metrics, "ttft_s": ttft},
             "caveats": ["120 effective requests, 368 are needed for a finite interval of P99"],
         }
+    )
+
+
+def compare(metric: MetricName, quantile: Quantile, before: Cell, after: Cell) -> ComparedMetric:
+    """The ratio of two cells with an interval of some per cent."""
+    reference, candidate = before.metrics[metric][quantile], after.metrics[metric][quantile]
+    assert reference.value is not None
+    assert candidate.value is not None
+    ratio = candidate.value / reference.value
+    wide = 1.072 if quantile == "p99" else 1.02
+    low, high = ratio / wide, ratio * wide
+    decided = "faster" if high < 1 else "slower" if low > 1 else "undecided"
+    return ComparedMetric(
+        metric=metric,
+        q=QUANTILES[quantile],
+        cell=after.id,
+        ratio=round(ratio, 4),
+        low=round(low, 4),
+        high=round(high, 4),
+        verdict="same" if low > 0.95 and high < 1.05 else decided,
     )
