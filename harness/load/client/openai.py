@@ -20,6 +20,7 @@ from harness.records.request import Outcome, RequestRecord
 
 ENCODINGS: Final = {"gzip": 47, "x-gzip": 47, "deflate": 47}
 TAIL_BYTES: Final = 65536
+ACCELERATED_PATH: Final = "accelerated"
 
 
 class _OpenAi:
@@ -95,6 +96,7 @@ class _OpenAi:
         except zlib.error as error:
             verdict = Verdict(Outcome.PROTOCOL_ERROR, f"damaged compressed body: {error}")
         _note_lengths(answer, ask)
+        _note_path(exchange, answer, ask)
         return _record(exchange, answer, verdict)
 
 
@@ -169,6 +171,18 @@ def _note_lengths(answer: Answer, ask: Ask) -> None:
     n_hidden = answers.n_reasoning(answer.usage)
     if n_hidden and all(chunk.is_output for chunk in answer.chunks):
         answer.anomalies["hidden_reasoning"] += 1
+
+
+def _note_path(exchange: Exchange, answer: Answer, ask: Ask) -> None:
+    """Whether the answer says that another path ran than the one asked for."""
+    if ask.accelerated is None or exchange.status != 200:
+        return
+    path = answer.timings.get("path") or exchange.headers.get("x-mc-path")
+    if path is None:
+        if ask.accelerated:
+            answer.anomalies["path_unconfirmed"] += 1
+    elif (path == ACCELERATED_PATH) != ask.accelerated:
+        answer.anomalies["path_mismatch"] += 1
 
 
 def _record(exchange: Exchange, answer: Answer, verdict: Verdict) -> RequestRecord:
