@@ -1,3 +1,4 @@
+import torch
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -7,7 +8,6 @@ from hypothesis.stateful import (
     invariant,
     rule,
 )
-import torch
 
 from harness.server.block_manager import BlockManager
 from harness.server.contiguous import RangeAllocator, capacity_for
@@ -31,6 +31,7 @@ class Ranges(RuleBasedStateMachine):
 
     @rule(target=starts, length=st.integers(1, 200))
     def allocate(self, length: int) -> int:
+        """Take a range; a refusal must mean that no gap was long enough."""
         start = self.allocator.allocate(length)
         if start is None:
             edges = sorted([*self.taken.items(), (N_SLOTS, 0)])
@@ -47,12 +48,14 @@ class Ranges(RuleBasedStateMachine):
 
     @rule(start=consumes(starts))
     def free(self, start: int) -> None:
+        """Return a range."""
         if start >= 0:
             self.allocator.free(start)
             del self.taken[start]
 
     @invariant()
     def adds_up(self) -> None:
+        """The books are right after every command."""
         assert self.allocator.check_integrity() == []
         assert self.allocator.n_free == N_SLOTS - sum(self.taken.values())
 
@@ -69,6 +72,7 @@ class Blocks(RuleBasedStateMachine):
 
     @rule(target=tables, count=st.integers(0, 10))
     def allocate(self, count: int) -> list[int]:
+        """Take blocks; a refusal must mean that too few were free."""
         n_free = self.manager.n_free
         blocks = self.manager.allocate(count)
         assert (blocks is None) == (count > n_free)
@@ -78,6 +82,7 @@ class Blocks(RuleBasedStateMachine):
 
     @rule(target=tables, table=tables, length=st.integers(0, 10))
     def share_prefix(self, table: list[int], length: int) -> list[int]:
+        """Let another table own the beginning of a living one."""
         if not any(table is owned for owned in self.held):
             return []
         shared = table[:length]
@@ -87,6 +92,7 @@ class Blocks(RuleBasedStateMachine):
 
     @rule(table=consumes(tables))
     def release(self, table: list[int]) -> None:
+        """Drop a table."""
         for index, owned in enumerate(self.held):
             if owned is table:
                 self.manager.release(table)
@@ -95,6 +101,7 @@ class Blocks(RuleBasedStateMachine):
 
     @invariant()
     def adds_up(self) -> None:
+        """The books are right after every command."""
         assert self.manager.check_integrity(self.held) == []
 
 
@@ -116,6 +123,7 @@ class Scheduling(RuleBasedStateMachine):
         layout=st.sampled_from(("contiguous", "paged")),
     )
     def add(self, n_prompt: int, n_output: int, layout: Layout) -> None:
+        """Put in a sequence that could run alone."""
         if capacity_for(n_prompt + n_output) > N_SLOTS:
             return
         self.n_added += 1
@@ -133,6 +141,7 @@ class Scheduling(RuleBasedStateMachine):
 
     @rule(n_steps=st.integers(1, 20))
     def step(self, n_steps: int) -> None:
+        """Run a few steps."""
         for _ in range(n_steps):
             self._step()
 
@@ -165,6 +174,7 @@ class Scheduling(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def cancel(self, data: st.DataObject) -> None:
+        """Take any sequence out."""
         if self.goals:
             self._remove(data.draw(st.sampled_from(sorted(self.goals, key=lambda one: one.order))))
 
@@ -174,6 +184,7 @@ class Scheduling(RuleBasedStateMachine):
 
     @invariant()
     def adds_up(self) -> None:
+        """The books are right after every command."""
         assert self.scheduler.check_integrity() == []
 
     def teardown(self) -> None:

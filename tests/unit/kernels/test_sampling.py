@@ -153,9 +153,7 @@ def test_a_draw_equals_the_reference_race() -> None:
         positions=torch.arange(n_rows) % 50,
     )
     for row in range(n_rows):
-        expected = reference_probabilities(
-            logits[row].astype(np.float64), **(OFF | settings[row])
-        )
+        expected = reference_probabilities(logits[row].astype(np.float64), **(OFF | settings[row]))
         race = expected / reference_noise(row * 7919 - 500, row % 50, VOCAB)
         assert draw.token_ids[row] == race.argmax()
 

@@ -50,7 +50,10 @@ def engine(**options: Any) -> Engine:
 def prompt(n_tokens: int, *, salt: int = 0) -> list[int]:
     """Readable text of exactly `n_tokens` tokens."""
     text = "The mother told the child that the old house by the river was not for sale. "
-    ids = [tokenizer().bos_id, *tokenizer().encode(f"Chapter {salt}. " + text * (n_tokens // 8 + 2))]
+    ids = [
+        tokenizer().bos_id,
+        *tokenizer().encode(f"Chapter {salt}. " + text * (n_tokens // 8 + 2)),
+    ]
     return ids[:n_tokens]
 
 

@@ -89,15 +89,13 @@ def test_eviction_keeps_what_was_generated() -> None:
 
 def test_a_sequence_alone_outgrows_half_the_arena() -> None:
     """A growth that does not fit beside the old range is paid for with a recomputation."""
-    outcome = build.run_dry(
-        build.engine(kv_tokens=512), [build.sequence(0, build.prompt(250), 20)]
-    )
+    outcome = build.run_dry(build.engine(kv_tokens=512), [build.sequence(0, build.prompt(250), 20)])
     assert len(outcome.tokens[0]) == 20
     assert outcome.ends[0].n_evictions == 1
 
 
 def test_the_arena_changes_hands_only_when_empty() -> None:
-    """Sequences of the other layout wait in the queue until the arena is empty, first come first."""
+    """Sequences of the other layout queue until the arena is empty, first come, first served."""
     subject = build.engine()
     layouts: list[Layout] = ["contiguous", "paged", "contiguous", "paged", "paged"]
     sequences = [
