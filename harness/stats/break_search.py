@@ -52,6 +52,13 @@ class Search:
         best = int(margins.argmax())
         return best if margins[best] > 0 else None
 
+    def best_break(self) -> Candidate | None:
+        """The jump or kink with the largest margin, or None where no margin is positive."""
+        is_break = self.grid.candidates.is_shape(Shape.JUMP, Shape.KINK)
+        margins = np.where(is_break, self.margins, -np.inf)
+        best = int(margins.argmax())
+        return self.grid.candidates.items[best] if margins[best] > 0 else None
+
 
 def search_break(
     y: Array, grid: Grid, n_bootstrap: int, confidence: float, rng: np.random.Generator

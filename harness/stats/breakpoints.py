@@ -154,6 +154,9 @@ def find_breakpoint(
     found = [_report(y, z, error, rounds, i, order, confidence, rng) for i in rounds.breaks]
     strongest = _combine(found)
     detectable = detectable_jump(y, rounds.last, min_effect_jump)
+    if detectable is None:
+        text = "The grid is too small or too noisy to show a further jump of any size."
+        caveats.append(Caveat(CaveatKind.SMALL_GRID, text))
     if strongest is None:
         strongest = _gradual(y, z, error, order, confidence)
     return replace(
@@ -180,12 +183,14 @@ class _Rounds:
     """Outcome of all rounds: what was taken in turn, with p-values, and the last search.
 
     `names` are the families beaten in the last round with a winner, or fitted in the only one.
+    `rivals` are, beside each lone cell, the best break that beat the smooth families as well.
     """
 
     taken: tuple[tuple[Candidate, Array], ...]
     p_values: tuple[float, ...]
     last: Search
     names: tuple[str, ...]
+    rivals: tuple[Candidate | None, ...]
 
     @property
     def breaks(self) -> list[int]:
@@ -204,6 +209,7 @@ def _search_rounds(
 ) -> _Rounds:
     taken: list[tuple[Candidate, Array]] = []
     p_values: list[float] = []
+    rivals: list[Candidate | None] = []
     last = search_break(y, grid_of(z, se), n_bootstrap, confidence, rng)
     names = tuple(null.name for null in last.nulls)
     while (k := last.winner()) is not None:
@@ -212,13 +218,14 @@ def _search_rounds(
         if item.shape is not Shape.SPIKE and (np.abs(effects) < minimum[item.shape]).any():
             break
         taken.append((item, column))
+        rivals.append(last.best_break() if item.shape is Shape.SPIKE else None)
         names = tuple(null.name for null in last.nulls)
         p_values.append(float(last.p_values[:, k].max()))
         grid = grid_of(z, se, taken)
         if len(taken) >= MAX_ROUNDS or not can_search(grid):
             break
         last = search_break(y, grid, n_bootstrap, confidence, rng)
-    return _Rounds(tuple(taken), tuple(p_values), last, names)
+    return _Rounds(tuple(taken), tuple(p_values), last, names, tuple(rivals))
 
 
 def _report(
@@ -297,7 +304,6 @@ def _steps(found: list[Breakpoint]) -> Breakpoint | None:
     if most > STEP_RATIO * least or (len(jumps) == 2 and most > math.log(1.5)):
         return None
     ends = [bound for b in jumps for bound in (b.low, b.high) if bound is not None]
-    text = f"{len(jumps)} jumps of similar size ({_relative(least):.0%} to {_relative(most):.0%})."
     return replace(
         jumps[0],
         kind=BreakKind.STAIRCASE,
@@ -305,7 +311,6 @@ def _steps(found: list[Breakpoint]) -> Breakpoint | None:
         high=max(ends),
         width_octaves=math.log2(max(ends) / min(ends)),
         others=tuple(jumps[1:]),
-        caveats=(*jumps[0].caveats, Caveat(CaveatKind.AMBIGUOUS_KIND, text)),
     )
 
 
@@ -338,7 +343,7 @@ def _gradual(
 
 def _lone_cells(rounds: _Rounds, y: Array, z: Array, se: Array) -> list[Caveat]:
     found = []
-    for item, column in rounds.taken:
+    for (item, column), rival in zip(rounds.taken, rounds.rivals, strict=True):
         if item.shape is not Shape.SPIKE:
             continue
         at = int(column.argmax())
@@ -350,6 +355,9 @@ def _lone_cells(rounds: _Rounds, y: Array, z: Array, se: Array) -> list[Caveat]:
         what = "measure beyond it" if is_end else "measure it again"
         text = f"The cell at {2 ** z[at]:g} lies {size:+.0%} off the curve of the others; {what}."
         found.append(Caveat(kind, text))
+        if rival is not None:
+            text = f"A {rival.shape} at {2**rival.pivot:.4g} in its stead fits nearly as well."
+            found.append(Caveat(CaveatKind.AMBIGUOUS_KIND, text))
     return found
 
 

@@ -56,6 +56,9 @@ class SmoothNull(Protocol):
     def observed(self, y: Array) -> Array:
         """Gain of each candidate on the data, (K,)."""
 
+    def gain(self, y: Array, k: int) -> float:
+        """Gain of candidate `k` alone."""
+
     def simulated(self, y: Array, draws: int, rng: np.random.Generator) -> Array:
         """Gains on `draws` data sets drawn from the family as fitted to `y`, (draws, K)."""
 
@@ -121,6 +124,10 @@ class PolynomialNull:
         """See `SmoothNull`."""
         gain: Array = project_gain((self._project @ y)[None], self._columns)[0]
         return gain
+
+    def gain(self, y: Array, k: int) -> float:
+        """See `SmoothNull`."""
+        return float(self.observed(y)[k])
 
     def simulated(self, y: Array, draws: int, rng: np.random.Generator) -> Array:
         """See `SmoothNull`; a linear family's gains do not depend on its fit."""
@@ -198,6 +205,10 @@ class SplineNull:
         """See `SmoothNull`."""
         gain: Array = self._gains((self._project @ y)[None])[0]
         return gain
+
+    def gain(self, y: Array, k: int) -> float:
+        """See `SmoothNull`."""
+        return float(self.observed(y)[k])
 
     def simulated(self, y: Array, draws: int, rng: np.random.Generator) -> Array:
         """See `SmoothNull`."""
@@ -288,6 +299,11 @@ class MixtureNull:
         columns = self.grid.candidates.columns
         fits = [self._fit(y, columns[:, k : k + 1]).residual for k in range(columns.shape[1])]
         return np.maximum(null - np.array(fits), 0)
+
+    def gain(self, y: Array, k: int) -> float:
+        """See `SmoothNull`."""
+        column = self.grid.candidates.columns[:, k : k + 1]
+        return max(0.0, self._fit(y, column[:, :0]).residual - self._fit(y, column).residual)
 
     def simulated(self, y: Array, draws: int, rng: np.random.Generator) -> Array:
         """See `SmoothNull`; the curves that have no weight in the fit stay without."""
