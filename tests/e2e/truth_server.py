@@ -2,7 +2,7 @@
 
 Runs as its own process: `python truth_server.py --ttft-ms 20 --gap-ms 5`. Prints its port, serves
 `/v1/models`, `/tokenize`, both completion routes as streams, and `GET /log`: one entry per request
-with arrival and true send times on CLOCK_MONOTONIC, taken just before each write. A token is a word.
+with arrival and true send times on CLOCK_MONOTONIC, just before each write. A token is a word.
 """
 
 import argparse
@@ -60,6 +60,9 @@ class TruthServer:
             _send_json(writer, 200, [asdict(entry) for entry in self.log])
         elif route == "POST /tokenize" and not self.options.no_tokenize:
             _send_json(writer, 200, _tokenize(json.loads(body)))
+        elif route == "POST /v1/infer":
+            self.log.append(Entry(0, 0, time.monotonic_ns(), json.loads(body), head))
+            _send_json(writer, 200, {"text": "w0"})
         elif route in {"POST /v1/chat/completions", "POST /v1/completions"}:
             await self._complete(head, json.loads(body), writer)
         else:
@@ -81,10 +84,10 @@ class TruthServer:
             status = self.options.fail_status
             _send_json(writer, status, {"error": {"message": "planted", "code": status}})
             return
-        await self._stream(entry, body["max_tokens"], is_chat, writer)
+        await self._stream(entry, body["max_tokens"], writer, is_chat=is_chat)
 
     async def _stream(
-        self, entry: Entry, n_tokens: int, is_chat: bool, writer: asyncio.StreamWriter
+        self, entry: Entry, n_tokens: int, writer: asyncio.StreamWriter, *, is_chat: bool
     ) -> None:
         options = self.options
         writer.write(
@@ -94,11 +97,11 @@ class TruthServer:
         due = entry.arrival_ns / 1e9 + options.ttft_ms / 1e3
         for i in range(n_tokens):
             await asyncio.sleep(max(0.0, due + i * options.gap_ms / 1e3 - time.monotonic()))
-            data = _chunk(_event(_choice(f"w{i} ", is_chat)))
+            data = _chunk(_event(_choice(f"w{i} ", is_chat=is_chat)))
             entry.token_ns.append(time.monotonic_ns())
             writer.write(data)
         usage = {"prompt_tokens": entry.n_prompt, "completion_tokens": n_tokens}
-        last = _event(_choice("", is_chat, "length"))
+        last = _event(_choice("", "length", is_chat=is_chat))
         last += _event({"choices": [], "usage": usage}) + b"data: [DONE]\n\n"
         entry.done_ns = time.monotonic_ns()
         writer.write(_chunk(last) + b"0\r\n\r\n")
@@ -114,7 +117,7 @@ async def _read_head(reader: asyncio.StreamReader) -> dict[str, str]:
     return {"route": " ".join(first.split()[:2]), **{k.lower(): v for k, v in fields.items()}}
 
 
-def _choice(text: str, is_chat: bool, finish: str | None = None) -> dict[str, Any]:
+def _choice(text: str, finish: str | None = None, *, is_chat: bool) -> dict[str, Any]:
     content = {"delta": {"content": text}} if is_chat else {"text": text}
     return {"choices": [{"index": 0, **content, "finish_reason": finish}]}
 

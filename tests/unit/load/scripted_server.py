@@ -99,7 +99,7 @@ def read_request(sock: socket.socket) -> bytes:
         data += more
     head, _, body = data.partition(b"\r\n\r\n")
     fields = dict(line.split(b": ", 1) for line in head.split(b"\r\n")[1:])
-    length = int(fields[b"Content-Length"])
+    length = int(fields.get(b"Content-Length", b"0"))
     while len(body) < length:
         body += sock.recv(65536)
     return head + b"\r\n\r\n" + body
