@@ -8,7 +8,6 @@ report.json, report.html, summary.md
 """
 
 import json
-import os
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -79,16 +78,26 @@ class RunFolder:
         return self.path / "shards"
 
     def write_json(self, name: str, value: Any) -> None:
-        """Write a JSON file so that a reader sees the old one or the new one, nothing between."""
+        """Write a JSON file so that a reader sees the old one or the new one, nothing between.
+
+        Raises:
+            RecordError: the disk is full or the folder is gone.
+        """
         text = json.dumps(value, indent=1, allow_nan=False, ensure_ascii=False)
         self.write_text(name, text + "\n")
 
     def write_text(self, name: str, text: str) -> None:
-        """Write a text file whole or not at all."""
-        target = self.path / name
+        """Write a text file whole or not at all.
+
+        Raises:
+            RecordError: the disk is full or the folder is gone.
+        """
         part = self.path / f".{name}.part"
-        part.write_text(text, encoding="utf-8")
-        os.replace(part, target)  # noqa: PTH105  Path.replace follows no umask either; same call
+        try:
+            part.write_text(text, encoding="utf-8")
+            part.replace(self.path / name)
+        except OSError as error:
+            raise RecordError(f"{self.path / name}: cannot be written: {error.strerror}") from error
 
     def read_json(self, name: str) -> Any:
         """The value of a JSON file.

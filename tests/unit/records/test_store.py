@@ -1,3 +1,4 @@
+import shutil
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -186,3 +187,11 @@ def test_opening_what_is_no_run_says_so(tmp_path: Path) -> None:
     run.write_text("plan.json", "{")
     with pytest.raises(RecordError, match="unreadable JSON"):
         run.read_json("plan.json")
+
+
+def test_a_vanished_run_folder_is_said(tmp_path: Path) -> None:
+    """Writing into a folder that is gone is an error with its path, no bare OSError."""
+    run = make_run(tmp_path)
+    shutil.rmtree(run.path)
+    with pytest.raises(RecordError, match=r"client.json: cannot be written: No such file"):
+        run.write_json("client.json", {})
