@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from starlette.responses import Response
 
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from harness.server.generation import Generation
     from harness.server.schemas import StreamOptions
     from harness.server.timings import Timings
+
+
+_BLANK: Final = "\0"
 
 
 class Reply(Response):
@@ -92,12 +95,13 @@ class StreamReply(Reply):
         super().__init__(front, generation, answer)
         self._shapes = shapes
         self._options = options
+        self._frames: dict[str, tuple[bytes, bytes]] = {}
 
     async def _produce(self, send: Send) -> None:
         """Send the events; the last before `[DONE]` carries the timings."""
         answer = self._answer
         async for deltas in answer.deltas():
-            data = b"".join(encode_event(self._chunk(delta)) for delta in deltas)
+            data = b"".join(self._event(delta) for delta in deltas)
             if not self._has_begun:
                 data = await self._open(send) + data
             await _send_body(send, data)
@@ -115,8 +119,17 @@ class StreamReply(Reply):
         first = self._shapes.first()
         return b"" if first is None else encode_event(self._with_usage(first, None))
 
-    def _chunk(self, delta: Delta) -> dict[str, Any]:
-        return self._with_usage(self._shapes.delta(delta), delta)
+    def _event(self, delta: Delta) -> bytes:
+        """Encode a piece of text; what surrounds it is the same every time and encoded once."""
+        if self._options.continuous_usage_stats:
+            return encode_event(self._with_usage(self._shapes.delta(delta), delta))
+        if delta.kind not in self._frames:
+            blank = self._shapes.delta(delta._replace(text=_BLANK))
+            event = encode_event(self._with_usage(blank, None))
+            before, _, after = event.partition(json.dumps(_BLANK).encode())
+            self._frames[delta.kind] = before, after
+        before, after = self._frames[delta.kind]
+        return before + json.dumps(delta.text).encode() + after
 
     def _with_usage(self, chunk: dict[str, Any], delta: Delta | None) -> dict[str, Any]:
         """Add running counts when asked; a null `usage` marks chunks before the counting one."""
