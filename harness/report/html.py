@@ -112,7 +112,9 @@ def write_report(report: Report, folder: Path) -> Path:
 
 def report_json(report: Report) -> str:
     """`report.json` as written to disk."""
-    return report.model_dump_json(by_alias=True, indent=2) + "\n"
+    data = report.model_dump(mode="json", by_alias=True)
+    text = json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False)
+    return text.encode("utf-8", "replace").decode() + "\n"  # half a surrogate pair is no text
 
 
 def _write(path: Path, text: str) -> None:

@@ -241,7 +241,7 @@ def _entries(
         elif name == "accelerated":
             yield Entry(words.path_of(cell.factors), sort=str(int(bool(value))))
         else:
-            yield Entry(line(quantity.factor_value(value), 60), sort=str(value)[:60])
+            yield Entry(line(quantity.factor_value(value), 60), sort=line(str(value), 60))
     yield Entry(words.STATES[cell.state], sort=cell.state)
     effective = cell.n_effective
     worth = f"({quantity.count(effective)})" if effective is not None else ""

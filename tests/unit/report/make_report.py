@@ -65,8 +65,8 @@ def make_report(**changes: Any) -> Report:
             text="TTFT P99 on the baseline path breaks between 224 and 256 prompt tokens: it jumps "
             "by +148% (+120% to +171%). Behind it: kv_wait (a slot is free, KV memory is not), 82% "
             "of the rise (75% to 88%). TTFT P99 on the accelerated path rises gradually over "
-            "prompt tokens: no break; one above 25% would have been seen. The accelerated path is faster "
-            "in 3 of 7 cells, most at 320 prompt tokens (2.29x, 2.13 to 2.46).",
+            "prompt tokens: no break; one above 25% would have been seen. The accelerated path is "
+            "faster in 3 of 7 cells, most at 320 prompt tokens (2.29x, 2.13 to 2.46).",
         ),
         "validity": make_validity(),
         "cells": cells,
@@ -172,7 +172,8 @@ def make_validity(**changes: Any) -> Validity:
 
 def make_cell(cell_id: str, factors: dict[str, Factor], p99_s: float, **changes: Any) -> Cell:
     """A cell whose numbers follow from its TTFT P99."""
-    prompt = float(factors.get("prompt_tokens", 128))
+    asked = factors.get("prompt_tokens", 128)
+    prompt = 128.0 if isinstance(asked, str) else float(asked)
     base_s = 0.011 + prompt * 1.15e-4
     wait_s = max(0.0, p99_s - 1.25 * base_s)
     itl_s = 0.0021 + (0.0011 if not factors.get("accelerated") else 0.0004) * prompt / 368
