@@ -15,7 +15,7 @@ from harness.report import component_dots, curve, grid, phase_bars, words
 from harness.report.schema import Breakpoint, MetricName, Report
 from harness.report.svg import inline
 from harness.report.table import quantile_key
-from harness.report.text import line, slug
+from harness.report.text import line, short, slug
 
 MAX_AXES: Final = 3
 MAX_FACETS: Final = 9
@@ -179,7 +179,7 @@ def _curve_chart(report: Report, facet: grid.Facet, beside: list[grid.Facet], na
     return _both_widths(
         name,
         facet.title,
-        f"{words.METRICS[metric]} {quantile.upper()} over {line(facet.axis, 40)}{_at(facet)}",
+        f"{words.METRICS[metric]} {quantile.upper()} over {short(facet.axis)}{_at(facet)}",
         curve.describe(facet, metric, quantile),
         lambda width: curve.draw_curve(facet, metric, quantile, sizes[width], beside),
         tuple(sizes),
@@ -199,7 +199,7 @@ def _companion(
     return _both_widths(
         name,
         "" if is_single else facet.title,
-        f"{words.METRICS[metric]} {quantile.upper()} over {line(facet.axis, 40)}{_at(facet)}",
+        f"{words.METRICS[metric]} {quantile.upper()} over {short(facet.axis)}{_at(facet)}",
         curve.describe(facet, metric, quantile),
         lambda width: curve.draw_curve(facet, metric, quantile, sizes[width], [facet]),
         tuple(sizes),

@@ -10,7 +10,7 @@ from typing import Final
 from harness.report import grid, quantity, words
 from harness.report.schema import Cell, ComparedMetric, MetricName, Report
 from harness.report.table import anchors
-from harness.report.text import line
+from harness.report.text import short
 
 SHOWN_ROWS: Final = 60
 _LEAST: Final = 1 / 64  # the strip ends here; what lies beyond stands at its edge
@@ -82,9 +82,9 @@ def build_comparison(report: Report) -> ComparisonTable | None:
     ordered = sorted(groups, key=lambda key: key != asked)
     names = [name for name in grid.varying_factors(report.cells) if name != "accelerated"]
     return ComparisonTable(
-        reference=line(comparison.reference, 60),
-        candidate=line(comparison.candidate, 60),
-        factors=tuple(line(name, 40) for name in names),
+        reference=short(comparison.reference, 60),
+        candidate=short(comparison.candidate, 60),
+        factors=tuple(short(name) for name in names),
         groups=tuple(_group(report, groups[key], names) for key in ordered),
     )
 
@@ -97,7 +97,7 @@ def _group(report: Report, items: list[ComparedMetric], names: list[str]) -> Com
     rows = tuple(
         ComparisonRow(
             anchor=ids.get(item.cell, ""),
-            cell=line(item.cell, 40),
+            cell=short(item.cell),
             factors=tuple(_factor(cells.get(item.cell), name) for name in names),
             ratio=_ratio(item)[0],
             interval=_ratio(item)[1],
@@ -136,7 +136,7 @@ def _ratio(item: ComparedMetric) -> tuple[str | None, str]:
 def _factor(cell: Cell | None, name: str) -> str:
     if cell is None or name not in cell.factors:
         return quantity.DASH
-    return line(quantity.factor_value(cell.factors[name]), 40)
+    return short(quantity.factor_value(cell.factors[name]))
 
 
 def _scale(items: list[ComparedMetric]) -> tuple[float, float]:

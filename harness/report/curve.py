@@ -17,7 +17,7 @@ from harness.report.palette import stand_in
 from harness.report.quantity import Unit
 from harness.report.schema import Breakpoint, Cell, Estimate, MetricName, Quantile
 from harness.report.svg import canvas
-from harness.report.text import line
+from harness.report.text import line, short
 
 MARKERS: Final = {"baseline": "o", "accelerated": "s", "measured": "o"}
 LOG_X_FROM: Final = 8.0
@@ -102,7 +102,7 @@ def draw_curve(
         fontsize=size.font,
         fontweight="bold",
     )
-    axes.set_xlabel(line(facet.axis, 40), color=stand_in("muted"), fontsize=size.font, labelpad=8)
+    axes.set_xlabel(short(facet.axis), color=stand_in("muted"), fontsize=size.font, labelpad=8)
     return figure
 
 
@@ -141,7 +141,7 @@ def describe(facet: grid.Facet, metric: MetricName, quantile: Quantile) -> str:
             continue
         texts = [f"{quantity.factor_value(x)}: {quantity.duration(y)}" for x, y in known[:24]]
         more = f", and {len(known) - 24} more" if len(known) > 24 else ""
-        parts.append(f"{path}, by {line(facet.axis, 40)}: {line(', '.join(texts), 900)}{more}.")
+        parts.append(f"{path}, by {short(facet.axis)}: {line(', '.join(texts), 900)}{more}.")
     parts += [words.sentence(b) for b in shown_breaks(facet, metric, quantile)]
     return " ".join(parts)
 
@@ -224,7 +224,7 @@ def _set_x(axes: Any, places: dict[Any, float], width_px: float, size: Size) -> 
     labels = []
     taken_to = -math.inf
     for value, x in places.items():
-        text = line(quantity.factor_value(value), 12)
+        text = short(quantity.factor_value(value), 12)
         half = 0.32 * size.font * len(text) + 4
         at = _fraction(axes, x) * width_px
         fits = at - half >= taken_to

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from harness.report import quantity, words
 from harness.report.schema import Breakpoint, Cell, Factor, MetricName, Quantile, Report
-from harness.report.text import line
+from harness.report.text import short
 
 Fixed = tuple[tuple[str, Factor], ...]
 
@@ -86,11 +86,11 @@ def cell_label(cell: Cell, names: Iterable[str]) -> str:
     parts = [
         words.path_of(cell.factors)
         if name == "accelerated"
-        else line(f"{name} {quantity.factor_value(cell.factors[name])}", 60)
+        else short(f"{name} {quantity.factor_value(cell.factors[name])}", 60)
         for name in names
         if name in cell.factors
     ]
-    return ", ".join(parts) or line(cell.id, 60)
+    return ", ".join(parts) or short(cell.id, 60)
 
 
 def _facet(report: Report, axis: str, fixed: Fixed, groups: dict[str, list[Cell]]) -> Facet:

@@ -11,7 +11,7 @@ from typing import Final
 from harness.report import grid, palette, quantity, words
 from harness.report.quantity import Unit
 from harness.report.schema import Breakpoint, Cell, Factor, Quantile, Report
-from harness.report.text import line
+from harness.report.text import short
 
 MAX_PANELS: Final = 12
 
@@ -83,8 +83,8 @@ def build_heat_map(report: Report, quantile: Quantile) -> HeatMap | None:
     shown = panels[:MAX_PANELS]
     edges = [low * (high / low) ** (i / palette.HEAT_STEPS) for i in range(palette.HEAT_STEPS + 1)]
     return HeatMap(
-        across=line(across, 40),
-        down=line(down, 40),
+        across=short(across),
+        down=short(down),
         unit=unit,
         panels=tuple(shown),
         left_out=len(panels) - len(shown),
@@ -131,10 +131,10 @@ def _panel(
     at = facet.title
     return HeatPanel(
         title=path.capitalize() + (f", {at}" if at else ""),
-        columns=tuple(line(quantity.factor_value(value), 20) for value in columns),
+        columns=tuple(short(quantity.factor_value(value), 20) for value in columns),
         rows=tuple(
             HeatRow(
-                line(quantity.factor_value(row), 20),
+                short(quantity.factor_value(row), 20),
                 tuple(
                     _square(
                         ladder,

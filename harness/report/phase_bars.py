@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 from harness.report import grid, palette, quantity, words
 from harness.report.palette import stand_in
 from harness.report.quantity import Unit
 from harness.report.schema import Cell
 from harness.report.svg import canvas
-from harness.report.text import line
+from harness.report.text import short
 
 OTHER: Final = "other"  # the server's own rest as well: neither says more than the other
 FOLD_BELOW: Final = 0.02
@@ -130,7 +131,7 @@ def describe(facet: grid.Facet, colours: PhaseColours) -> str:
             name, seconds = max(split.items(), key=lambda item: item[1])
             place = quantity.factor_value(cell.factors[facet.axis])
             parts.append(
-                f"{line(place, 40)} {words.path_of(cell.factors)}: {quantity.duration(total)}, "
+                f"{short(place)} {words.path_of(cell.factors)}: {quantity.duration(total)}, "
                 f"most in {shown_name(name)} ({quantity.percent(seconds / total)})."
             )
     return " ".join(parts)
@@ -163,7 +164,7 @@ def _row_label(
     left_px, plot_px = room
     text = quantity.factor_value(cell.factors[axis])
     if len(text) > 6 and not grid.is_number(cell.factors[axis]):
-        text = line(text, 6)[:6]
+        text = short(text, 6)
     axes.text(
         -(left_px - 2) / plot_px,
         y,
@@ -207,10 +208,11 @@ def _draw_bar(
         if width <= 0:
             continue
         role = colours.roles[name]
-        axes.barh(
-            middle, width, left=start, height=_BAR_PX, color=stand_in(role),
-            edgecolor=stand_in("paper"), linewidth=0.8,
+        bar = Rectangle(
+            (start, y), width, _BAR_PX, facecolor=stand_in(role), edgecolor=stand_in("paper"),
+            linewidth=0.8,
         )  # fmt: skip
+        axes.add_artist(bar)
         text = quantity.number(width, 2 if width < 100 else 3)
         if width / per_px > 12 + 8 * len(text):
             letters = "on-dark" if role in palette.DARK_FILLS else "on-light"

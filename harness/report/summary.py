@@ -7,7 +7,7 @@ from harness.report import grid, quantity, validity, words
 from harness.report.quantity import Unit
 from harness.report.schema import Breakpoint, Cell, Report
 from harness.report.table import failed_requests, quantile_key
-from harness.report.text import instant, line
+from harness.report.text import instant, line, short
 
 MAX_LINES: Final = 40
 _BREAKS_SHOWN: Final = 10
@@ -64,7 +64,7 @@ def _breakpoints(report: Report) -> list[str]:
 def _breakpoint_row(b: Breakpoint) -> str:
     place = words.place(b.at)
     path = f"{words.path_of(b.at)}, {place}" if place else words.path_of(b.at)
-    where = words.where(b) if words.is_found(b) else f"along {line(b.axis, 40)}"
+    where = words.where(b) if words.is_found(b) else f"along {short(b.axis)}"
     size = words.size_interval(b) or quantity.DASH
     size += " per doubling" if b.kind == "kink" and b.effect is not None else ""
     component = quantity.DASH

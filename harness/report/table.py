@@ -14,7 +14,7 @@ from typing import Final
 from harness.report import grid, quantity, words
 from harness.report.quantity import Unit
 from harness.report.schema import Cell, Estimate, MetricName, Quantile, Report
-from harness.report.text import line, unique_slugs
+from harness.report.text import line, short, unique_slugs
 from harness.stats.quantile_ci import n_for_finite
 
 QUANTILES: Final[dict[Quantile, float]] = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
@@ -120,7 +120,7 @@ def build_table(report: Report) -> Table:
     rows = tuple(
         Row(
             anchor,
-            line(cell.id, 40),
+            short(cell.id),
             grid.cell_label(cell, varying),
             cell.state in words.DOUBTFUL_STATES,
             tuple(_entries(report, cell, varying, metrics, units)),
@@ -209,11 +209,9 @@ def _factor_column(report: Report, name: str) -> Column:
         return Column("path", is_number=False, choices=_choices(paths))
     values = [cell.factors[name] for cell in report.cells if name in cell.factors]
     shown = dict.fromkeys(
-        line(quantity.factor_value(v), 60) for v in sorted(values, key=grid.order)
+        short(quantity.factor_value(v), 60) for v in sorted(values, key=grid.order)
     )
-    return Column(
-        line(name, 40), is_number=all(map(grid.is_number, values)), choices=_choices(shown)
-    )
+    return Column(short(name), is_number=all(map(grid.is_number, values)), choices=_choices(shown))
 
 
 def _choices(values: Iterable[str]) -> tuple[str, ...]:
@@ -237,11 +235,11 @@ def _entries(
     for name in varying:
         value = cell.factors.get(name)
         if value is None:
-            yield Entry(None, reason=f"the cell has no {line(name, 40)}")
+            yield Entry(None, reason=f"the cell has no {short(name)}")
         elif name == "accelerated":
             yield Entry(words.path_of(cell.factors), sort=str(int(bool(value))))
         else:
-            yield Entry(line(quantity.factor_value(value), 60), sort=line(str(value), 60))
+            yield Entry(short(quantity.factor_value(value), 60), sort=short(str(value), 60))
     yield Entry(words.STATES[cell.state], sort=cell.state)
     effective = cell.n_effective
     worth = f"({quantity.count(effective)})" if effective is not None else ""
@@ -257,7 +255,7 @@ def _entries(
     yield _tokens_entry(cell)
     failed = failed_requests(cell)
     kinds = tuple(
-        f"{line(name, 40)}: {quantity.count(n)}"
+        f"{short(name)}: {quantity.count(n)}"
         for name, n in sorted(cell.outcomes.items())[:8]
         if not name.startswith(_GOOD_OUTCOME) and n
     )
@@ -292,7 +290,7 @@ def _tokens_entry(cell: Cell) -> Entry:
     if prompt is None and output is None:
         return Entry(None, reason=no_value_reason(cell, "token counts"))
     sides = [quantity.DASH if side is None else quantity.number(side) for side in (prompt, output)]
-    source = f"counted by {line(cell.tokens.count_source, 40)}" if cell.tokens.count_source else ""
+    source = f"counted by {short(cell.tokens.count_source)}" if cell.tokens.count_source else ""
     return Entry(" / ".join(sides), reason=source, sort=repr(prompt or 0.0))
 
 
@@ -302,7 +300,7 @@ def _notes_entry(cell: Cell) -> Entry:
     if more > 0:
         notes.append(f"and {more:,} more in report.json")
     if cell.features:
-        shown = ", ".join(line(name, 40) for name in cell.features[:6])
+        shown = ", ".join(short(name) for name in cell.features[:6])
         notes.append(f"features: {shown}" + (" \u2026" if len(cell.features) > 6 else ""))
     return Entry("", notes=tuple(notes), sort=str(len(cell.caveats)))
 
@@ -313,8 +311,7 @@ def _constants(report: Report, varying: Sequence[str]) -> str:
     first = report.cells[0].factors
     fixed = {name: value for name, value in first.items() if name not in varying}
     parts = [
-        f"{line(name, 40)} {line(quantity.factor_value(value), 40)}"
-        for name, value in fixed.items()
+        f"{short(name)} {short(quantity.factor_value(value))}" for name, value in fixed.items()
     ]
     return ", ".join(parts[:12])
 

@@ -9,6 +9,7 @@ import unicodedata
 from typing import Final
 
 LINE_LIMIT: Final = 300
+NAME_LIMIT: Final = 32
 _INSTANT: Final = re.compile(
     r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII
 )
@@ -29,11 +30,17 @@ def line(text: str, limit: int = LINE_LIMIT) -> str:
     return f"{flat[:limit].rstrip()}\u2026 [{left_out:,} more characters]"
 
 
+def short(text: str, limit: int = NAME_LIMIT) -> str:
+    """A name for an axis, a heading or a label: at most `limit` characters, dots at a cut."""
+    flat = line(text[: limit * 4], limit * 4)
+    return flat if len(flat) <= limit else f"{flat[: limit - 1].rstrip()}\u2026"
+
+
 def instant(text: str) -> str:
     """`2026-11-30T02:15:00+00:00` as `2026-11-30 02:15:00 UTC`; anything else as it is."""
     found = _INSTANT.fullmatch(text)
     if found is None:
-        return line(text, 40)
+        return short(text)
     day, time, zone = found.groups()
     return f"{day} {time} {'UTC' if zone in {'Z', '+00:00'} else zone}"
 

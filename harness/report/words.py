@@ -22,7 +22,7 @@ from harness.report.schema import (
     RankedComponent,
     VerdictStatus,
 )
-from harness.report.text import line
+from harness.report.text import short
 
 METRIC_NAMES: Final[tuple[MetricName, ...]] = get_args(MetricName)
 METRICS: Final[dict[MetricName, str]] = {name: NAME_OF_METRIC[name] for name in METRIC_NAMES}
@@ -93,7 +93,6 @@ KINDS: Final[dict[BreakKind, str]] = {
     "gradual": "gradual",
     "none": "none",
 }
-NAME_LIMIT: Final = 40
 _LARGEST_LOG: Final = 50.0
 
 
@@ -109,7 +108,7 @@ def metric_quantile(metric: MetricName, q: float) -> str:
 
 def phase_name(component: str) -> str:
     """A phase in words; an unknown one keeps its name."""
-    return PHASES.get(component) or line(component, NAME_LIMIT)
+    return PHASES.get(component) or short(component)
 
 
 def path_of(factors: Mapping[str, Factor]) -> str:
@@ -121,10 +120,7 @@ def path_of(factors: Mapping[str, Factor]) -> str:
 def place(factors: Mapping[str, Factor]) -> str:
     """The other factors, `cot_depth 2, frequency_penalty 0.5`; empty without any."""
     rest = ((name, value) for name, value in factors.items() if name != "accelerated")
-    return ", ".join(
-        f"{line(name, NAME_LIMIT)} {line(quantity.factor_value(value), NAME_LIMIT)}"
-        for name, value in rest
-    )
+    return ", ".join(f"{short(name)} {short(quantity.factor_value(value))}" for name, value in rest)
 
 
 def size_interval(breakpoint_: Breakpoint) -> str:
@@ -158,7 +154,7 @@ def is_found(breakpoint_: Breakpoint) -> bool:
 
 def where(breakpoint_: Breakpoint) -> str:
     """`between prompt_tokens 224 and 256`, or what is known of it."""
-    axis = line(breakpoint_.axis, NAME_LIMIT)
+    axis = short(breakpoint_.axis)
     low, high = breakpoint_.low, breakpoint_.high
     if low is not None and high is not None:
         if low == high:
@@ -175,7 +171,7 @@ def where(breakpoint_: Breakpoint) -> str:
 
 def headline(breakpoint_: Breakpoint) -> str:
     """A title of a few words: `Baseline: jump between prompt_tokens 224 and 256`."""
-    axis = line(breakpoint_.axis, NAME_LIMIT)
+    axis = short(breakpoint_.axis)
     at = place(breakpoint_.at)
     subject = _path_before(breakpoint_).strip() + (f" at {at}" if at else "")
     noun = {
@@ -245,7 +241,7 @@ def _path_before(breakpoint_: Breakpoint) -> str:
 
 
 def _predicate(breakpoint_: Breakpoint) -> str:
-    axis = line(breakpoint_.axis, NAME_LIMIT)
+    axis = short(breakpoint_.axis)
     kind = breakpoint_.kind
     if kind == "none":
         return f"has no break along {axis}{_detectable(breakpoint_)}"
@@ -304,4 +300,4 @@ def _of_the_rise(share: str) -> str:
 
 def _axes(breakpoint_: Breakpoint) -> str:
     names = breakpoint_.axes or [breakpoint_.axis]
-    return f" {quantity.TIMES} ".join(line(name, NAME_LIMIT) for name in names)
+    return f" {quantity.TIMES} ".join(short(name) for name in names)

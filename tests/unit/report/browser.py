@@ -5,13 +5,12 @@ byte. Records console messages, exceptions and every request the page makes.
 """
 
 import base64
+import fcntl
 import json
 import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from select import select
 from types import TracebackType
@@ -95,7 +94,9 @@ class Browser:
 
     def evaluate(self, expression: str) -> Any:
         """Value of a JavaScript expression; an exception there is an error here."""
-        answer = self._call("Runtime.evaluate", expression=expression, returnByValue=True)
+        answer = self._call(
+            "Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True
+        )
         if "exceptionDetails" in answer:
             raise AssertionError(answer["exceptionDetails"])
         return answer["result"].get("value")
@@ -122,16 +123,19 @@ class Browser:
     def _start(self) -> subprocess.Popen[bytes]:
         from_us, self._write_fd = os.pipe()
         self._read_fd, to_us = os.pipe()
-        with _at_descriptors(from_us, to_us) as arguments:
-            process = subprocess.Popen(
-                [*arguments, CHROMIUM, *FLAGS, f"--user-data-dir={self._profile}", "about:blank"],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                pass_fds=(from_us, to_us),
-            )
-        os.close(from_us)
-        os.close(to_us)
+        # Chromium reads descriptor 3 and writes 4; both ends are moved out of the way of these.
+        ends = [fcntl.fcntl(fd, fcntl.F_DUPFD, 10) for fd in (from_us, to_us)]
+        move = f'exec "$@" 3<&{ends[0]} 4>&{ends[1]}'
+        flags = (*FLAGS, f"--user-data-dir={self._profile}", "about:blank")
+        process = subprocess.Popen(
+            ["/bin/bash", "-c", move, "chromium", CHROMIUM, *flags],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            pass_fds=ends,
+        )
+        for fd in (from_us, to_us, *ends):
+            os.close(fd)
         return process
 
     def _call(self, method: str, **parameters: Any) -> Any:
@@ -169,9 +173,3 @@ class Browser:
             self.messages.append(str(parameters["args"]))
         elif method == "Runtime.exceptionThrown":
             self.messages.append(str(parameters["exceptionDetails"]))
-
-
-@contextmanager
-def _at_descriptors(read_fd: int, write_fd: int) -> Iterator[list[str]]:
-    """The command that moves two pipes to descriptors 3 and 4, where Chromium looks for them."""
-    yield ["/bin/bash", "-c", f'exec "$@" 3<&{read_fd} 4>&{write_fd}', "chromium"]

@@ -42,7 +42,7 @@ def hostile_report(text: str) -> Report:
     cells = [
         make_cell(
             text + str(i),
-            {"prompt_tokens": 64 * (i // 2 + 1), text: text if i % 4 < 2 else "b",
+            {"prompt_tokens": 64 * (i // 2 + 1), text: text if i < 2 else "b",
              "accelerated": i % 2 == 1},
             0.05 + i / 100,
             outcomes={"ok": 3, text: 5},
@@ -51,7 +51,7 @@ def hostile_report(text: str) -> Report:
             tokens=TokenCounts(prompt_mean=1.0, output_mean=None, count_source=text),
             phases_tail_s={text: 0.03, "attention": 0.02},
         )
-        for i in range(8)
+        for i in range(4)
     ]  # fmt: skip
     jump: dict[str, Any] = {"at": {text: text, "accelerated": False}, "caveats": [text]}
     return make_report(
