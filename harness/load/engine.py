@@ -5,7 +5,7 @@ the same directly.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import gevent
@@ -25,6 +25,7 @@ from harness.load.handout import Handout
 from harness.load.materialise import Prompts, materialise
 from harness.load.observers import LiveFigures, Observer, StoreObserver
 from harness.load.progress import PERIOD_S, Progress
+from harness.load.record_keeper import RecordKeeper, Report
 from harness.load.session import Session
 from harness.load.short_slices import ask_for_short_slices
 from harness.load.virtual_user import VirtualUser, Wording
@@ -50,8 +51,12 @@ class LoadEngine:
         is_closed: the run is written and over.
     """
 
-    def __init__(self, session: Session, url: str, observers: Sequence[Observer] = ()) -> None:
+    def __init__(
+        self, session: Session, url: str, report: Report, observers: Sequence[Observer] = ()
+    ) -> None:
         """Prepare everything that is not measured.
+
+        `report` hears of each record, with the bytes of its body, after the observers.
 
         Raises:
             SetupError: the target is not there, or the key is missing.
@@ -72,6 +77,16 @@ class LoadEngine:
         self._writer = ShardWriter(run.shards, WRITER)
         to_batch([_SAMPLE])  # the first conversion imports a lot: now, not beside a measurement
         self._observers: list[Observer] = [StoreObserver(self._writer), self._figures, *observers]
+        self._report = report
+        adapter = ADAPTERS[scenario.target.api]
+        self._wording = Wording(
+            adapter=adapter,
+            model=scenario.target.model,
+            ignore_eos=scenario.output.ignore_eos,
+            api_key=self._key,
+            prompts=self._prompts.by_segment,
+        )
+        self._keeper = RecordKeeper(adapter, self._on_record, self.fail)
         self._users: list[VirtualUser] = []
         self._background: list[gevent.Greenlet[..., None]] = []
         self._failure: Exception | None = None
@@ -80,7 +95,7 @@ class LoadEngine:
         self._is_ended = False
         self.is_closed = False
         self.n_users = self._dispatcher.n_users_needed(scenario.load.users)
-        self.path = ADAPTERS[scenario.target.api].path
+        self.path = adapter.path
 
     def _build_prompts(self, url: str) -> Prompts:
         target = self._session.scenario.target
@@ -97,33 +112,17 @@ class LoadEngine:
             logger.warning("%d prompts have not the exact length asked for", prompts.n_inexact)
         return prompts
 
-    def new_user(self, report: Callable[[RequestRecord, int], None]) -> VirtualUser:
-        """Another user; `report` hears of each of its records after the observers."""
-        scenario = self._session.scenario
-        load = scenario.load
+    def new_user(self) -> VirtualUser:
+        """Another user, to be run in a greenlet of its own."""
+        load = self._session.scenario.load
         timeouts = Timeouts(
             connect_s=load.connect_timeout_s,
             idle_s=load.idle_timeout_s,
             total_s=load.total_timeout_s,
         )
 
-        def tell(record: RequestRecord, n_bytes: int) -> None:
-            try:
-                for observer in self._observers:
-                    observer.on_record(record)
-            except TailbreakError as error:
-                self.fail(error)
-            report(record, n_bytes)
-
-        wording = Wording(
-            adapter=ADAPTERS[scenario.target.api],
-            model=scenario.target.model,
-            ignore_eos=scenario.output.ignore_eos,
-            api_key=self._key,
-            prompts=self._prompts.by_segment,
-        )
         client = HttpClient(self._endpoint, timeouts, self._stamps)
-        user = VirtualUser(len(self._users), self._handout, client, wording, tell)
+        user = VirtualUser(len(self._users), self._handout, client, self._wording, self._keeper)
         self._users.append(user)
         return user
 
@@ -136,6 +135,7 @@ class LoadEngine:
         self._has_short_slices = ask_for_short_slices()
         self._health.start()
         self._background = [
+            gevent.spawn(self._keeper.run),
             gevent.spawn(self._health.run_probe),
             gevent.spawn(self._write_progress),
         ]
@@ -217,6 +217,14 @@ class LoadEngine:
     def _is_complete(self) -> bool:
         is_whole = self._dispatcher.n_segments_done == len(self._session.plan.segments)
         return is_whole and self._failure is None and not self._handout.is_stopping
+
+    def _on_record(self, record: RequestRecord, n_bytes: int) -> None:
+        try:
+            for observer in self._observers:
+                observer.on_record(record)
+            self._report(record, n_bytes)
+        finally:
+            self._handout.recorded()
 
     def _wait_for_end(self, limit_s: float) -> bool:
         until_ns = SystemClock().monotonic_ns() + int(limit_s * 1e9)

@@ -1,7 +1,6 @@
 """The dispatcher's gevent shell: users wait here for work, and segments follow one another.
 
-A user that finds nothing settles what it still owes (its last record) before it waits, so a segment
-ends exactly when all its requests are recorded.
+A segment ends when all its requests are recorded, not when the last answer is there.
 """
 
 from collections.abc import Callable
@@ -30,16 +29,13 @@ class Handout:
         self._over = Event()
         self._is_finished = False
 
-    def take(self, user: int, settle: Callable[[], None]) -> Assignment | None:
+    def take(self, user: int) -> Assignment | None:
         """The user's next request, perhaps meant for later; None when the plan is over."""
         while not (self.is_stopping or self._is_finished):
-            gate = self._gate
             assignment = self.dispatcher.next_for(user, self._now())
             if assignment is not None:
                 return assignment
-            settle()
-            gate.wait()
-        settle()
+            self._gate.wait()
         return None
 
     def wait_until_due(self, assignment: Assignment) -> bool:

@@ -6,6 +6,7 @@ Locust lends greenlets, the command line and the web page; our own records are t
 
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -37,35 +38,35 @@ class TailbreakUser(User):  # type: ignore[misc]  # locust is not typed here
     def work(self) -> None:
         """Send until the plan is over, then leave."""
         engine: LoadEngine = self.environment.tailbreak
-        engine.new_user(self._report).run()
+        engine.new_user().run()
         raise StopUser
-
-    def _report(self, record: RequestRecord, n_bytes: int) -> None:
-        """Fire Locust's one event for this request."""
-        end_ns = record.done_ns or record.sent_ns or record.intended_ns
-        self.environment.events.request.fire(
-            request_type="POST",
-            name=f"{self.environment.tailbreak.path} [{record.cell}]",
-            response_time=(end_ns - record.intended_ns) / 1e6,
-            response_length=n_bytes,
-            exception=None if record.outcome.is_ok else RequestFailed(_failure_name(record)),
-            context={
-                **self.context(),
-                "cell": record.cell,
-                "segment": record.segment,
-                "index": record.index,
-                "is_warmup": record.is_warmup,
-                "outcome": record.outcome.value,
-                "ttft_ms": _ttft_ms(record),
-                "n_output_tokens": record.n_output_tokens,
-            },
-        )
 
 
 class GridUser(TailbreakUser):
     """Works through a scenario's grid."""
 
     abstract = False
+
+
+def _fire_request(environment: Any, record: RequestRecord, n_bytes: int) -> None:
+    """Locust's one event for this request."""
+    end_ns = record.done_ns or record.sent_ns or record.intended_ns
+    environment.events.request.fire(
+        request_type="POST",
+        name=f"{environment.tailbreak.path} [{record.cell}]",
+        response_time=(end_ns - record.intended_ns) / 1e6,
+        response_length=n_bytes,
+        exception=None if record.outcome.is_ok else RequestFailed(_failure_name(record)),
+        context={
+            "cell": record.cell,
+            "segment": record.segment,
+            "index": record.index,
+            "is_warmup": record.is_warmup,
+            "outcome": record.outcome.value,
+            "ttft_ms": _ttft_ms(record),
+            "n_output_tokens": record.n_output_tokens,
+        },
+    )
 
 
 def _failure_name(record: RequestRecord) -> str:
@@ -89,7 +90,7 @@ def _on_init(environment: Any, runner: Any, **_kwargs: Any) -> None:
         options = environment.parsed_options
         session = _session(options, environment.host)
         environment.host = session.run.read_json("run.json")["target"]
-        engine = LoadEngine(session, environment.host)
+        engine = LoadEngine(session, environment.host, partial(_fire_request, environment))
     except TailbreakError as error:
         _leave(error)
     environment.tailbreak = engine

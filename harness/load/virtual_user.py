@@ -1,13 +1,12 @@
-"""One simulated user: takes a request, sends it, records what became of it, takes the next.
+"""One simulated user: takes a request, sends it, hands over what became of it, takes the next.
 
-The record of a request is decoded after the *next* one is sent, while the user would only wait: the
-client's own work then never stands between a completion and the send that follows from it.
+What came back is decoded elsewhere (the record keeper), so the client's own work never stands
+between a completion and the send that follows from it.
 """
 
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import gevent
 
@@ -16,24 +15,8 @@ from harness.load.client.exchange import Exchange
 from harness.load.client.http import HttpClient
 from harness.load.dispatcher import Assignment
 from harness.load.handout import Handout
-from harness.records.request import Outcome, RequestRecord
-
-SLICE_NS: Final = 1_000_000
-Report = Callable[[RequestRecord, int], None]
-"""Takes a record and the bytes of its body."""
-
-
-class Breather:
-    """Lets other greenlets in after each millisecond of uninterrupted decoding."""
-
-    def __init__(self) -> None:
-        self._slice_end_ns = time.monotonic_ns() + SLICE_NS
-
-    def __call__(self) -> None:
-        """Yield if the slice is used up."""
-        if time.monotonic_ns() > self._slice_end_ns:
-            gevent.sleep(0)
-            self._slice_end_ns = time.monotonic_ns() + SLICE_NS
+from harness.load.record_keeper import RecordKeeper
+from harness.records.request import Outcome
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,14 +54,6 @@ class Wording:
         )
 
 
-class _Owed(NamedTuple):
-    """An exchange that is not decoded yet."""
-
-    assignment: Assignment
-    ask: Ask
-    exchange: Exchange
-
-
 class VirtualUser:
     """One user and its connection."""
 
@@ -88,25 +63,19 @@ class VirtualUser:
         handout: Handout,
         client: HttpClient,
         wording: Wording,
-        report: Report,
+        keeper: RecordKeeper,
     ) -> None:
         self._number = number
         self._handout = handout
         self._client = client
         self._wording = wording
-        self._report = report
-        self._owed: _Owed | None = None
-        self._in_flight: Assignment | None = None
+        self._keeper = keeper
 
     def run(self) -> None:
         """Work until the plan is over or stopped."""
         try:
-            while (assignment := self._handout.take(self._number, self._settle)) is not None:
-                self._in_flight = assignment
+            while (assignment := self._handout.take(self._number)) is not None:
                 self._do(assignment)
-        except gevent.GreenletExit:
-            self._record_kill()
-            raise
         finally:
             self._client.close()
 
@@ -117,50 +86,23 @@ class VirtualUser:
     def _do(self, assignment: Assignment) -> None:
         ask = self._wording.ask(assignment)
         request = self._wording.adapter.request(ask)
-        if assignment.intended_ns > time.monotonic_ns():
-            self._settle()
+        try:
             if not self._handout.wait_until_due(assignment):
-                self._in_flight = None
                 return
-        self._client.begin(request)
-        self._settle()
-        exchange = self._client.wait()
-        self._in_flight = None
-        self._owed = _Owed(assignment, ask, exchange)
+            exchange = self._client.exchange(request)
+        except gevent.GreenletExit:
+            self._keeper.owe(assignment, ask, _killed())
+            raise
         is_whole = exchange.failure is None and exchange.done_ns is not None
         self._handout.completed(
             self._number, exchange.done_ns if is_whole and exchange.done_ns else exchange.ended_ns
         )
+        self._keeper.owe(assignment, ask, exchange)
 
-    def _settle(self) -> None:
-        """Decode and record the last exchange, if that is still owed."""
-        owed = self._owed
-        if owed is None:
-            return
-        record = self._wording.adapter.decode(owed.exchange, owed.ask, pause=Breather())
-        self._owed = None  # only now: a kill during a pause must find it still owed
-        self._finish(record, owed.assignment, sum(len(p.data) for p in owed.exchange.chunks))
 
-    def _finish(self, record: RequestRecord, assignment: Assignment, n_bytes: int) -> None:
-        named = replace(
-            record,
-            intended_ns=assignment.intended_ns,
-            cell=assignment.cell.id,
-            segment=assignment.segment.id,
-            index=assignment.request.index,
-            is_warmup=assignment.request.is_warmup,
-        )
-        self._report(named, n_bytes)
-        self._handout.recorded()
-
-    def _record_kill(self) -> None:
-        """The greenlet was killed: what is owed and what was in flight still get their records."""
-        self._settle()
-        assignment, self._in_flight = self._in_flight, None
-        if assignment is not None:
-            record = RequestRecord(
-                outcome=Outcome.CANCELLED,
-                intended_ns=assignment.intended_ns,
-                error="the user was stopped",
-            )
-            self._finish(record, assignment, 0)
+def _killed() -> Exchange:
+    """What is left of a request whose user was killed in the middle."""
+    now = time.monotonic_ns()
+    return Exchange(
+        started_ns=now, ended_ns=now, failure=Outcome.CANCELLED, error="the user was stopped"
+    )

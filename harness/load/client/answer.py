@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 REASONING_FIELDS: Final = ("reasoning_content", "reasoning", "thinking")
 ERROR_CODE_FIELDS: Final = ("code", "http_status_code", "status", "status_code")
 DONE: Final = b"[DONE]"
+_parse: Final = json.JSONDecoder().decode
 
 
 class TextChunk(NamedTuple):
@@ -68,6 +69,9 @@ class Answer:
         """Fold one event's data; `piece` is the body piece that completed it."""
         if self.first_piece is None:
             self.first_piece = piece
+        if data.startswith(b"{"):
+            self._add_json(data, piece)
+            return
         stripped = data.strip()
         if stripped == DONE:
             self.is_done = True
@@ -78,7 +82,7 @@ class Answer:
 
     def _add_json(self, data: bytes, piece: int) -> None:
         try:
-            value = json.loads(data)
+            value = _parse(data.decode())
         except (ValueError, RecursionError):
             self.anomalies["non_json_event"] += 1
             if self.bad_event is None:
@@ -129,13 +133,17 @@ class Answer:
 
     def _take_text(self, choice: dict[str, Any]) -> tuple[bool, bool]:
         """Whether the choice brought output text, and reasoning text."""
-        source = next(
-            (part for name in ("delta", "message") if isinstance(part := choice.get(name), dict)),
-            choice,
-        )
+        source = choice.get("delta")
+        if not isinstance(source, dict):
+            message = choice.get("message")
+            source = message if isinstance(message, dict) else choice
         content = _text(source.get("content")) or _text(choice.get("text"))
-        thought = next((t for name in REASONING_FIELDS if (t := _text(source.get(name)))), "")
-        tools = _tool_text(source)
+        thought = ""
+        for name in REASONING_FIELDS:
+            if source.get(name):
+                thought = thought or _text(source[name])
+        has_tools = source.get("tool_calls") or source.get("function_call")
+        tools = _tool_text(source) if has_tools else ""
         if self.keep_text:
             self.text.append(content)
             self.reasoning.append(thought)

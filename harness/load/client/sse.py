@@ -82,6 +82,10 @@ class SseDecoder:
             EventTooLarge: an event exceeds the cap.
         """
         self._chunk = index
+        if self._is_one_plain_event(chunk):
+            self._is_first_line = self._skip_lf = False
+            self._require_size(len(chunk) - 2)
+            return [SseEvent(chunk[6:-2], index, "", self._id)]
         events: list[SseEvent] = []
         for line in self._lines(chunk):
             if line:
@@ -89,6 +93,20 @@ class SseDecoder:
             else:
                 self._dispatch(events)
         return events
+
+    def _is_one_plain_event(self, chunk: bytes) -> bool:
+        """Whether this is `data: something` and a blank line, nothing before or beside it.
+
+        That is nearly every chunk of a stream, and needs no line-by-line work.
+        """
+        return (
+            chunk.startswith(b"data: ")
+            and chunk.endswith(b"\n\n")
+            and len(chunk) > 8
+            and chunk.count(b"\n") == 2
+            and b"\r" not in chunk
+            and not (self._tail or self._data or self._event)
+        )
 
     def finish(self) -> list[SseEvent]:
         """The event left open by the end of the stream, if any; it is flagged."""
