@@ -148,7 +148,7 @@ class EngineLink(asyncio.Protocol):
         self._transport = None
         if not self.ready.done():
             self.ready.set_result({"failed": "the engine process ended while it started"})
-        self.gauges = dict.fromkeys(self.gauges, 0)
+        self.gauges = {**dict.fromkeys(self.gauges, 0), "evictions": self.gauges["evictions"]}
         for job in self._jobs.values():
             job.push(EndItem(0, "engine_died", 0, 0, [], {}))
         self._jobs.clear()

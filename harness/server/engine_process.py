@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from harness.base.errors import TailbreakError
+from harness.base.errors import SetupError, TailbreakError
 from harness.server.engine import Engine
 from harness.server.frames import Frame, FrameReader, encode_frame
 from harness.server.model import load_model
@@ -148,12 +148,19 @@ def build_engine(start: Frame) -> tuple[Engine, int]:
     torch.set_num_threads(options.threads)
     torch.set_num_interop_threads(1)
     model = load_model(options.model_folder)
+    n_text, n_model = start["vocab_size"], model.config.vocab_size
+    if n_text > n_model:
+        raise SetupError(
+            f"--model {options.model}: the tokenizer has {n_text} tokens, the model {n_model}. "
+            "Use weights and tokenizer of the same model."
+        )
     max_model_len = min(options.max_model_len or model.config.max_context, model.config.max_context)
     engine = Engine(
         model,
         options,
         max_model_len=max_model_len,
-        control_ids=start["control_ids"],
+        # Rows that pad the vocabulary stand for no text.
+        control_ids=[*start["control_ids"], *range(n_text, n_model)],
         stop_ids=start["stop_ids"],
     )
     warm_up(engine, min(max_model_len, options.kv_tokens) // 4)
@@ -195,8 +202,7 @@ def main() -> None:
         except TailbreakError as error:
             link.send({"failed": str(error)})
             return
-        vocab_size = first[0]["vocab_size"]
-        link.send({"ready": {"max_model_len": max_model_len, "vocab_size": vocab_size}})
+        link.send({"ready": {"max_model_len": max_model_len}})
         serve_front(link, engine)
     except FrontGoneError:
         os._exit(0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from harness.base.clock import SystemClock
 from harness.server.accel import read_features
@@ -12,16 +12,21 @@ from harness.server.answer import Answer
 from harness.server.api_error import ApiError
 from harness.server.generation import Generation, Limits, build_params, build_segments, require_fit
 from harness.server.journal import JournalRow
+from harness.server.tokenizer import Message
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from harness.server.engine_link import EngineLink
     from harness.server.journal import Journal
     from harness.server.metrics_endpoint import ServerMetrics
     from harness.server.options import ServerOptions
     from harness.server.phases import GcPauses, Stopwatch
-    from harness.server.schemas import GenerationBody
+    from harness.server.schemas import ChatMessage, GenerationBody
     from harness.server.timings import Timings
     from harness.server.tokenizer import TextTokenizer
+
+T = TypeVar("T")
 
 _LONG_TEXT = 16384
 """Characters from which tokenizing leaves the event loop to a thread."""
@@ -63,13 +68,19 @@ class Front:
                 code="model_not_found",
             )
 
-    async def encode(self, text: str, *, has_bos: bool = True) -> list[int]:
-        """Tokenize a prompt; a long one in a thread, so that streams go on."""
-        if len(text) > _LONG_TEXT:
-            ids = await asyncio.to_thread(self.tokenizer.encode, text)
-        else:
-            ids = self.tokenizer.encode(text)
-        return [self.tokenizer.bos_id, *ids] if has_bos else ids
+    async def encode(self, texts: list[str], *, has_bos: bool = True) -> list[list[int]]:
+        """Tokenize prompts; long ones in a thread, so that streams go on."""
+        start = [self.tokenizer.bos_id] if has_bos else []
+        return await _aside(
+            sum(map(len, texts)),
+            lambda: [start + self.tokenizer.encode(text) for text in texts],
+        )
+
+    async def encode_chat(self, messages: list[ChatMessage]) -> list[int]:
+        """Tokenize a conversation by the model's template, a long one in a thread."""
+        turns = [Message(message.role, message.text) for message in messages]
+        length = sum(len(turn.text) for turn in turns)
+        return await _aside(length, lambda: self.tokenizer.chat(turns))
 
     def require_room(self) -> None:
         """Refuse a request when the queue is full or the engine is gone.
@@ -154,6 +165,11 @@ class Front:
                 phases=timings.phases,
             )
         )
+
+
+async def _aside(length: int, tokenize: Callable[[], T]) -> T:
+    """Run at once what is short; what is long leaves the event loop."""
+    return await asyncio.to_thread(tokenize) if length > _LONG_TEXT else tokenize()
 
 
 def answer_headers(generation: Generation) -> dict[str, str]:

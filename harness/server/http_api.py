@@ -27,7 +27,6 @@ from harness.server.schemas import (
     MAX_BODY_BYTES,
     BodyT,
     ChatBody,
-    ChatMessage,
     CompletionBody,
     DetokenizeBody,
     GenerationBody,
@@ -39,7 +38,6 @@ from harness.server.schemas import (
 )
 from harness.server.sse import ChatShapes, CompletionShapes, Shapes
 from harness.server.streaming import StreamReply, WholeReply
-from harness.server.tokenizer import Message
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -85,6 +83,13 @@ def _add_error_handlers(app: FastAPI, front: Front) -> None:
         body = ApiError(error.status_code, message).body
         return JSONResponse(body, error.status_code, error.headers)
 
+    @app.exception_handler(Exception)
+    async def on_defect(_: Request, error: Exception) -> JSONResponse:
+        # The trace is logged by the server; the client learns that it was not its fault.
+        del error
+        front.metrics.record_refused(500)
+        return JSONResponse(ApiError(500, "a defect in the server", code="defect").body, 500)
+
 
 async def _read_body(front: Front, request: Request, schema: type[BodyT]) -> BodyT:
     """Check the key, cap the size, validate."""
@@ -109,6 +114,7 @@ async def _begin(
     arrival_ns: int = request.scope["tailbreak.arrival_ns"]
     watch = Stopwatch(front.pauses, arrival_ns)
     body = await _read_body(front, request, schema)
+    front.require_room()
     watch.lap("stream")
     tokens = await _tokens_of(front, body)
     watch.lap("tokenize")
@@ -126,10 +132,10 @@ async def _begin(
 async def _tokens_of(front: Front, body: GenerationBody) -> list[int]:
     """Turn whatever stands for the prompt into token ids."""
     if isinstance(body, ChatBody):
-        return front.tokenizer.chat(_turns(body.messages))
+        return await front.encode_chat(body.messages)
     assert isinstance(body, InferBody | CompletionBody)
     if isinstance(body.prompt, str):
-        return await front.encode(body.prompt)
+        return (await front.encode([body.prompt]))[0]
     _require_ids(front, body.prompt, "prompt")
     return body.prompt
 
@@ -145,10 +151,6 @@ def _require_ids(front: Front, ids: list[int], name: str) -> None:
                 param=name,
                 code="invalid_value",
             )
-
-
-def _turns(messages: list[ChatMessage]) -> list[Message]:
-    return [Message(message.role, message.text) for message in messages]
 
 
 def _add_generation_routes(app: FastAPI, front: Front) -> None:
@@ -204,14 +206,14 @@ def _add_text_routes(app: FastAPI, front: Front) -> None:
         if sum(given) != 1:
             raise ApiError(400, "body: allowed exactly one of prompt, prompts, messages")
         limit = {"max_model_len": front.limits.max_model_len}
-        if body.prompts is not None:
-            has_bos = body.add_special_tokens
-            counts = [len(await front.encode(text, has_bos=has_bos)) for text in body.prompts]
-            return JSONResponse({"counts": counts, **limit})
         if body.messages is not None:
-            ids = front.tokenizer.chat(_turns(body.messages))
-        else:
-            ids = await front.encode(body.prompt or "", has_bos=body.add_special_tokens)
+            ids = await front.encode_chat(body.messages)
+            return JSONResponse({"count": len(ids), **limit, "tokens": ids})
+        texts = [body.prompt or ""] if body.prompts is None else body.prompts
+        encoded = await front.encode(texts, has_bos=body.add_special_tokens)
+        if body.prompts is not None:
+            return JSONResponse({"counts": [len(ids) for ids in encoded], **limit})
+        ids = encoded[0]
         return JSONResponse({"count": len(ids), **limit, "tokens": ids})
 
     @app.post("/detokenize")

@@ -8,7 +8,7 @@ stops by itself.
 from __future__ import annotations
 
 import os
-import select
+import selectors
 import subprocess
 import sys
 import tempfile
@@ -126,8 +126,9 @@ def _read_url(process: subprocess.Popen[str], errors: IO[str], deadline: float) 
     """Read the line the server prints when it is ready."""
     assert process.stdout is not None
     left_s = max(0.0, deadline - time.monotonic())
-    readable, _, _ = select.select([process.stdout], [], [], left_s)
-    line = process.stdout.readline() if readable else ""
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stdout, selectors.EVENT_READ)
+        line = process.stdout.readline() if selector.select(left_s) else ""
     words = [word for word in line.split() if word.startswith("http://")]
     if not words:
         raise _failure(process, errors)

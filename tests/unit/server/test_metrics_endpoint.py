@@ -1,0 +1,61 @@
+from prometheus_client.parser import text_string_to_metric_families
+
+from harness.metrics.catalogue import SERVER_METRICS, Metric
+from harness.metrics.phases import SERVER_PHASES
+from harness.server.metrics_endpoint import Histograms, ServerMetrics
+from harness.server.timings import Timings, in_seconds
+
+SMALL = Metric(name="x_seconds", type="histogram", help="x", labels=("path",), buckets=(0.1, 0.5))
+
+
+def test_buckets_are_cumulative_and_hold_their_bound() -> None:
+    """A value equal to a bound counts in that bucket; every later bucket counts it too."""
+    histogram = Histograms(SMALL)
+    for value in (0.1, 0.2, 0.5, 7.0):
+        histogram.observe(value, "baseline")
+    assert list(histogram.lines()) == [
+        'x_seconds_bucket{path="baseline",le="0.1"} 1',
+        'x_seconds_bucket{path="baseline",le="0.5"} 3',
+        'x_seconds_bucket{path="baseline",le="+Inf"} 4',
+        'x_seconds_count{path="baseline"} 4',
+        'x_seconds_sum{path="baseline"} 7.8',
+    ]
+
+
+def test_every_catalogued_series_is_exposed_with_its_type_and_help() -> None:
+    """Prometheus' own parser reads each family as the catalogue describes it."""
+    metrics = ServerMetrics(2560)
+    timings = Timings(
+        phases=in_seconds({"ffn": 20_000_000}),
+        ttft_phases={},
+        wall_s=0.02,
+        ttft_s=0.01,
+        path="baseline",
+        features=(),
+        n_output=5,
+    )
+    metrics.record_finished("baseline", "length", 7, timings)
+    metrics.record_broken("accelerated", "cancelled")
+    metrics.record_refused(429)
+    gauges = {"running": 1, "waiting": 2, "kv_held": 64, "evictions": 3}
+    text = metrics.expose(gauges, 4).decode()
+    families = {family.name: family for family in text_string_to_metric_families(text)}
+    assert len(families) == len(SERVER_METRICS)
+    for metric in SERVER_METRICS:
+        family = families[metric.name.removesuffix("_total")]
+        assert (family.type, family.documentation) == (metric.type, metric.help)
+    values = {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in families.values()
+        for sample in family.samples
+    }
+    assert values[("mc_accel_requests_total", "baseline", "length")] == 1
+    assert values[("mc_accel_requests_total", "accelerated", "cancelled")] == 1
+    assert values[("mc_accel_refused_total", "429")] == 1
+    assert values[("mc_accel_evictions_total",)] == 3
+    assert values[("mc_accel_journal_failures_total",)] == 4
+    assert values[("mc_accel_kv_held_tokens",)] == 64
+    assert values[("mc_accel_output_tokens_total", "baseline")] == 5
+    assert values[("mc_accel_phase_duration_seconds_sum", "ffn", "baseline")] == 0.02
+    phases = {key[1] for key in values if key[0] == "mc_accel_phase_duration_seconds_count"}
+    assert phases == set(SERVER_PHASES)
