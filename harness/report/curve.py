@@ -24,6 +24,7 @@ LOG_X_FROM: Final = 8.0
 LOG_Y_FROM: Final = 25.0
 _FADE: Final = (0.9, 0.65, 0.42, 0.22, 0.1)
 _LABEL_ROW_PX: Final = 19.0
+_ARROW_PX: Final = 54.0
 _MAX_BREAKS: Final = 4
 
 
@@ -266,13 +267,14 @@ def _draw_break(
         right = _fraction(axes, high)
     if low is None and high is None and breakpoint_.location is not None:
         left = right = _fraction(axes, breakpoint_.location)
+    edges = [edge for edge, bound in ((left, low), (right, high)) if bound is not None]
     left, right = max(0.0, min(left, 1.0)), max(0.0, min(right, 1.0))
     if right - left < 3 / plot_px[0]:
         middle = (left + right) / 2
         left, right = middle - 1.5 / plot_px[0], middle + 1.5 / plot_px[0]
     _shade(axes, left, right, (low is None, high is None), colour)
-    for edge, bound in ((left, low), (right, high)):
-        if bound is not None:
+    for edge in edges:
+        if 0 <= edge <= 1:  # a bound beyond the cells has no edge to show
             axes.plot(
                 [edge, edge], [0, 1], transform=axes.transAxes, color=colour, linewidth=1,
                 alpha=0.55, linestyle=(0, (3, 3)),
@@ -377,7 +379,8 @@ def _fading_arrow(axes: Any, x: float, start: float, end: float, colour: str) ->
     """From a point towards an open side: five strokes, each fainter, then a head."""
     transform = axes.transData + axes.transAxes.inverted()
     at, first = (float(v) for v in transform.transform((x, start)))
-    last = 0.97 if end > start else 0.03
+    reach = _ARROW_PX / (axes.bbox.height or 1.0)
+    last = min(0.97, first + reach) if end > start else max(0.03, first - reach)
     steps = len(_FADE)
     for i, alpha in enumerate(_FADE):
         ys = [first + (last - first) * k / steps for k in (i, i + 1)]
@@ -406,7 +409,7 @@ def _label_lines(
     lowest = -math.inf
     for y, path in sorted(ends):
         y_px = max(y, lowest)
-        lowest = y_px + size.font * 1.35
+        lowest = y_px + size.font * 1.5
         axes.text(
             1 + 4 / (size.width - 144),
             y_px / height_px,

@@ -18,6 +18,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from harness.report import (
+    caveats,
     charts,
     comparison,
     heat_map,
@@ -56,6 +57,7 @@ def render_html(report: Report) -> str:
     style = Markup(palette.style_sheet() + _template_text("report.css"))  # noqa: S704  ours
     script = _template_text("report.js")
     full_table = table.build_table(report)
+    told = caveats.gather_caveats(report)
     verdict = verdict_parts(report.verdict.text)
     with drawing():
         context: dict[str, Any] = {
@@ -82,8 +84,8 @@ def render_html(report: Report) -> str:
             "anchors": table.anchors(report),
             "report_json": _embedded(_report_data(report)),
             "table_csv": _embedded(table.to_csv(report)),
-            "caveats": report.caveats[:CAVEATS_SHOWN],
-            "caveats_left_out": max(0, len(report.caveats) - CAVEATS_SHOWN),
+            "caveats": told[:CAVEATS_SHOWN],
+            "caveats_left_out": max(0, len(told) - CAVEATS_SHOWN),
         }
         page = _environment().get_template("report.html.jinja").render(context)
     return page if page.endswith("\n") else page + "\n"

@@ -4,6 +4,7 @@ import re
 from typing import Final
 
 from harness.report import grid, quantity, validity, words
+from harness.report.caveats import gather_caveats
 from harness.report.quantity import Unit
 from harness.report.schema import Breakpoint, Cell, Report
 from harness.report.table import failed_requests, quantile_key
@@ -112,7 +113,7 @@ def _unit(largest: float) -> Unit:
 
 
 def _footer(report: Report) -> list[str]:
-    n = len(report.caveats)
+    n = len(gather_caveats(report))
     caveats = f"{n} caveat{'s' if n != 1 else ''} in report.html. " if n else ""
     return [f"{caveats}Again: {_code(report.reproduce.command)} (seed {report.reproduce.seed})"]
 

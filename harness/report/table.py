@@ -18,6 +18,7 @@ from harness.report.text import line, short, unique_slugs
 from harness.stats.quantile_ci import n_for_finite
 
 QUANTILES: Final[dict[Quantile, float]] = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
+_SHOWN_BESIDE: Final[tuple[MetricName, ...]] = ("ttft_s", "e2e_s", "itl_s", "tpot_s")
 _NOTES_SHOWN: Final = 3
 _CHOICES_LIMIT: Final = 40
 _GOOD_OUTCOME: Final = "ok"  # and ok_length, ok_no_done, ok_no_finish
@@ -136,10 +137,10 @@ def open_bound_reason(estimate: Estimate, q: float, confidence: float, cell: Cel
         return ""
     if not 0 < q < 1 or not 0 < confidence < 1:
         return ""
-    effective = cell.n if cell.n_effective is None else cell.n_effective
-    if effective <= 0 or cell.n <= 0:
+    worth = math.floor(cell.n if cell.n_effective is None else cell.n_effective)
+    if worth <= 0 or cell.n <= 0:
         return ""
-    missing = math.ceil((n_for_finite(q, confidence) - effective) * cell.n / effective)
+    missing = math.ceil(n_for_finite(q, confidence) * cell.n / worth) - cell.n
     return f"needs {quantity.count(missing)} more" if missing > 0 else ""
 
 
@@ -196,10 +197,16 @@ def to_csv(report: Report) -> str:
 def _metric_columns(report: Report) -> list[tuple[MetricName, Quantile]]:
     first = report.analysis.metric
     tail = quantile_key(report.analysis.q)
-    present = [m for m in words.METRICS if any(cell.metrics.get(m) for cell in report.cells)]
+    present = [m for m in _SHOWN_BESIDE if any(cell.metrics.get(m) for cell in report.cells)]
+    if any(cell.metrics.get("ttfo_s") != cell.metrics.get("ttft_s") for cell in report.cells):
+        present.append("ttfo_s")
     order = [tail, *(quantile for quantile in QUANTILES if quantile != tail)]
     columns: list[tuple[MetricName, Quantile]] = [(first, quantile) for quantile in order]
-    columns += [(metric, tail) for metric in present if metric != first]
+    columns += [
+        (metric, tail)
+        for metric in present
+        if metric != first and any(cell.metrics.get(metric) for cell in report.cells)
+    ]
     return columns
 
 

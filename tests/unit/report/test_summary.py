@@ -16,7 +16,7 @@ def test_many_of_everything_still_fits() -> None:
     report = make_report(
         breakpoints=[make_jump(at={"accelerated": False, "cot_depth": i}) for i in range(80)],
         validity=make_validity(caveats=["a doubt"] * 90),
-        caveats=["another"] * 90,
+        caveats=[f"doubt {i}" for i in range(90)],
     )
     text = render_summary(report)
     assert len(text.splitlines()) <= MAX_LINES

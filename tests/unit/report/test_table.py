@@ -74,6 +74,7 @@ def test_values_sort_as_numbers() -> None:
     [
         (0.1, None, 128, 120.0, 0.99, "needs 265 more"),
         (0.1, None, 120, 120.0, 0.99, "needs 248 more"),
+        (0.1, None, 512, 264.54, 0.99, "needs 202 more"),
         (0.1, None, 120, None, 0.99, "needs 248 more"),
         (0.1, 0.2, 120, 120.0, 0.99, ""),
         (0.1, None, 512, 448.0, 0.99, ""),
