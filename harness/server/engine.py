@@ -8,7 +8,7 @@ knows token ids only; text, HTTP and the journal are the front's.
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
@@ -22,10 +22,6 @@ if TYPE_CHECKING:
     from harness.server.model import Llama
     from harness.server.options import ServerOptions
     from harness.server.phases import Stopwatch
-
-N_SNAPSHOTS: Final = 4
-"""Tokens that carry an account: no character takes more than four byte tokens, so the token that
-completes the first text is among them."""
 
 
 class TokenEvent(NamedTuple):
@@ -221,7 +217,7 @@ def _record_step(sequence: Sequence, segment: Segment, now_ns: int) -> None:
 
 
 def _token_event(sequence: Sequence, token_id: int, kind: str) -> TokenEvent:
-    account = dict(sequence.phases_ns) if sequence.n_generated <= N_SNAPSHOTS else None
+    account = dict(sequence.phases_ns) if sequence.n_generated <= sequence.n_accounts else None
     return TokenEvent(sequence.id, token_id, kind, account)
 
 

@@ -91,6 +91,7 @@ class EngineLink(asyncio.Protocol):
         segments: tuple[Segment, ...],
         params: SamplingParams,
         sent_ns: int,
+        n_accounts: int,
     ) -> Job:
         """Hand a request to the engine."""
         self._next_id += 1
@@ -105,6 +106,7 @@ class EngineLink(asyncio.Protocol):
                 "segments": [(part.kind, part.n_tokens, part.forced) for part in segments],
                 "params": asdict(params),
                 "sent_ns": sent_ns,
+                "n_accounts": n_accounts,
             }
         )
         return job

@@ -93,6 +93,7 @@ def read_sequence(frame: Frame) -> Sequence:
         ),
         params=SamplingParams(**frame["params"]),
         charged_until_ns=frame["sent_ns"],
+        n_accounts=frame["n_accounts"],
     )
 
 

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 DEFAULT_CHAT_TOKENS: Final = 256
 DEFAULT_COMPLETION_TOKENS: Final = 16
+MAX_TOKENS_PER_CHARACTER: Final = 4
+"""UTF-8 takes up to four bytes, each of which may be a token: by then the first text is complete,
+unless a stop string holds it back."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,6 +83,11 @@ class Generation:
             "completion_tokens_details": {"reasoning_tokens": n_reasoning},
         }
 
+    @property
+    def n_output_limit(self) -> int:
+        """Tokens of all segments."""
+        return sum(part.n_tokens for part in self.segments)
+
     def submit(self, link: EngineLink) -> Job:
         """Hand the request to the engine; its account begins where this one's ends."""
         sent_ns = self.watch.lap("stream")
@@ -89,6 +97,7 @@ class Generation:
             segments=self.segments,
             params=self.params,
             sent_ns=sent_ns,
+            n_accounts=MAX_TOKENS_PER_CHARACTER if not self.stops else self.n_output_limit,
         )
 
 

@@ -83,6 +83,7 @@ class Sequence:
         layout: How its KV lies in the arena.
         segments: What is to be generated, the answer last.
         slots: Arena slot of each context position, valid up to `n_slots`.
+        n_accounts: How many of its first tokens carry the account of phases up to them.
         charged_until_ns: Up to where this sequence's time is accounted for.
         phases_ns: Nanoseconds by phase so far.
     """
@@ -94,6 +95,7 @@ class Sequence:
     segments: tuple[Segment, ...]
     params: SamplingParams
     charged_until_ns: int
+    n_accounts: int = 4
     n_prompt: int = 0
     n_computed: int = 0
     n_generated: int = 0

@@ -284,6 +284,9 @@ def test_stop_text_ends_the_answer_before_it(client: Client) -> None:
             reason = reply.json["choices"][0]["finish_reason"]
             n_tokens = reply.json["usage"]["completion_tokens"]
         assert got == text[: text.index(stop)]
+        timings = (reply.events[-1] if is_stream else reply.json)["timings"]
+        ttft_s = timings["ttft_s"]
+        assert abs(sum(timings["ttft_phases"].values()) - ttft_s) <= 0.02 * ttft_s
         assert reason == "stop"
         assert 0 < n_tokens < 60
 

@@ -1,6 +1,8 @@
 import pytest
 import torch
 
+from harness.server.engine import Engine
+from harness.server.options import ServerOptions
 from harness.server.phases import GcPauses, Stopwatch
 from harness.server.sequence import Layout, SamplingParams, Segment, Sequence
 from tests.unit.server import build
@@ -193,21 +195,29 @@ def test_cancelling_frees_memory_before_the_next_step() -> None:
     assert not subject.has_work
 
 
-def test_stop_tokens_end_an_answer_unless_the_length_is_prescribed() -> None:
-    """The end token ends an answer as `stop`; under `ignore_eos` it cannot be drawn."""
-    steered = build.prompt(12)
-    free = SamplingParams(temperature=1.0, seed=3)
-    outcome = build.run_dry(
-        build.engine(max_num_seqs=64),
-        [build.sequence(index, steered, 400, params=free) for index in range(1)],
+def test_a_stop_token_ends_an_answer_and_is_counted() -> None:
+    """Drawing a stop token ends the answer as `stop`; the token itself counts."""
+    fixed = build.run_dry(build.engine(), [build.sequence(0, build.prompt(12), 12)]).tokens[0]
+    stop_id = fixed[5]
+    subject = Engine(
+        build.model(), ServerOptions(), max_model_len=2048, control_ids=[], stop_ids=[stop_id]
     )
-    end = outcome.ends[0]
-    last = outcome.tokens[0][-1]
-    assert (end.reason == "stop") == (last in build.stop_ids())
-    fixed = SamplingParams(temperature=1.5, seed=3, ignore_eos=True)
-    tokens = build.run_dry(build.engine(), [build.sequence(0, steered, 300, params=fixed)])
-    assert len(tokens.tokens[0]) == 300
-    assert not set(tokens.tokens[0]) & {*build.stop_ids(), *build.control_ids()}
+    free = SamplingParams(temperature=0.0)
+    outcome = build.run_dry(subject, [build.sequence(0, build.prompt(12), 12, params=free)])
+    assert outcome.tokens[0] == fixed[: fixed.index(stop_id) + 1]
+    assert outcome.ends[0].reason == "stop"
+
+
+def test_end_and_control_tokens_cannot_be_drawn_where_the_length_is_prescribed() -> None:
+    """Under `ignore_eos` a hot draw still yields its exact length and no special token."""
+    sequences = []
+    for index in range(16):
+        hot = SamplingParams(temperature=2.0, seed=index, ignore_eos=True)
+        sequences.append(build.sequence(index, build.prompt(12), 60, params=hot))
+    tokens = build.run_dry(build.engine(max_num_seqs=16, kv_tokens=4096), sequences).tokens
+    assert {len(drawn) for drawn in tokens.values()} == {60}
+    special = {*build.stop_ids(), *build.control_ids()}
+    assert not special & {token for drawn in tokens.values() for token in drawn}
 
 
 def test_penalties_see_prompt_output_and_separators() -> None:
