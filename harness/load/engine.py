@@ -14,8 +14,9 @@ from harness.base.clock import SystemClock
 from harness.base.errors import ExitCode, TailbreakError
 from harness.load import session as sessions
 from harness.load.alarm import Alarm
+from harness.load.client.deadlines import Timeouts
 from harness.load.client.endpoint import resolve
-from harness.load.client.http import HttpClient, Timeouts
+from harness.load.client.http import HttpClient
 from harness.load.client.openai import ADAPTERS
 from harness.load.client.plain_http import PlainHttp
 from harness.load.client.rx_timestamp import RxTimestamps
@@ -166,6 +167,7 @@ class LoadEngine:
         if self.is_closed:
             return
         self.is_closed = True
+        self._keeper.settle_rest()
         gevent.killall(self._background, block=False)  # nothing here may yield: two may call it
         self._health.close()
         try:

@@ -44,6 +44,7 @@ class RecordKeeper:
         self._owed: deque[_Owed] = deque()
         self._something = Event()
         self._slice_end_ns = 0
+        self._is_hurried = False
 
     def owe(self, assignment: Assignment, ask: Ask, exchange: Exchange) -> None:
         """Take over an exchange; its record follows."""
@@ -60,6 +61,12 @@ class RecordKeeper:
                 self._settle(self._owed.popleft())
                 self._breathe()
 
+    def settle_rest(self) -> None:
+        """Decode what is left, at once: the run is over and nothing is measured any more."""
+        self._is_hurried = True
+        while self._owed:
+            self._settle(self._owed.popleft())
+
     def _settle(self, owed: _Owed) -> None:
         try:
             record = self._adapter.decode(owed.exchange, owed.ask, pause=self._breathe)
@@ -69,7 +76,7 @@ class RecordKeeper:
             self._on_failure(error)
 
     def _breathe(self) -> None:
-        if time.monotonic_ns() > self._slice_end_ns:
+        if not self._is_hurried and time.monotonic_ns() > self._slice_end_ns:
             self._let_the_loop_turn()
 
     def _let_the_loop_turn(self) -> None:

@@ -8,13 +8,12 @@ that may have reached the server is sent once and its fate recorded. Sockets are
 import errno
 import os
 import socket
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from gevent import get_hub
 from gevent.hub import Waiter
 
+from harness.load.client.deadlines import Deadlines, Timeouts
 from harness.load.client.endpoint import Endpoint
 from harness.load.client.exchange import Exchange, HttpRequest, bounded
 from harness.load.client.native_socket import NativeSocket, native_socket
@@ -24,25 +23,6 @@ from harness.records.request import Outcome
 
 RECV_BYTES: Final = 65536
 READ, WRITE = 1, 2
-QUIET_S: Final = 1.0
-"""Silence after which an answer is asked whether it has ended (`HttpRequest.is_finished`)."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Timeouts:
-    """How long to wait, in seconds.
-
-    Attributes:
-        connect_s: for the connection.
-        idle_s: between two reads, the wait for the first byte included.
-        total_s: for the whole exchange, connecting included.
-    """
-
-    connect_s: float = 10.0
-    idle_s: float = 60.0
-    total_s: float = 300.0
-
-
 # Shared by all clients of the loop's thread: a callback is done with it before the next one runs.
 _BUFFER: Final = memoryview(bytearray(RECV_BYTES))
 _BUFFERS: Final = (_BUFFER,)
@@ -70,13 +50,15 @@ class HttpClient:
 
     def _reset_state(self) -> None:
         self._reader = ResponseReader()
-        self._started_ns = 0
+        self._started_ns = self._now()
+        self._deadlines = Deadlines(
+            self._timeouts,
+            self._started_ns,
+            may_ask=self._request is not None and self._request.is_finished is not None,
+        )
         self._sent_ns: int | None = None
         self._ended_ns = 0
-        self._active_ns = 0
-        self._asked_ns = -1
         self._is_over = False
-        self._is_connecting = False
         self._is_reused = False
         self._is_cut_short = False
         self._was_queued = False
@@ -91,9 +73,8 @@ class HttpClient:
     def begin(self, request: HttpRequest) -> None:
         """Send a request; returns when its last byte is with the operating system."""
         assert self._request is None, "one request at a time"
-        self._reset_state()
         self._request = request
-        self._started_ns = self._active_ns = self._now()
+        self._reset_state()
         try:
             if self._drop_stale():
                 self._is_reused = self._n_on_connection > 0
@@ -101,7 +82,7 @@ class HttpClient:
                 self._connect()
             if not self._is_over:
                 self._arm()
-                self._send(self._wire(request))
+                self._send(_wire(request, self._endpoint))
         except BaseException:
             self._abandon()
             raise
@@ -162,10 +143,10 @@ class HttpClient:
         self._stamps.prepare(sock)
         code = sock.connect_ex(self._endpoint.address)
         if code == errno.EINPROGRESS:
-            self._is_connecting = True
+            self._deadlines.is_connecting = True
             self._arm()
             self._wait_writable(sock)
-            self._is_connecting = False
+            self._deadlines.is_connecting = False
             if self._is_over:
                 return
             code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
@@ -174,21 +155,11 @@ class HttpClient:
                 Outcome.CONNECT_ERROR, f"{self._endpoint.url}: {os.strerror(code).lower()}"
             )
             return
-        self._active_ns = self._now()
+        self._deadlines.active_ns = self._now()
         self._reading = self._loop.io(sock.fileno(), READ)
         self._reading.start(self._on_readable)
 
     # sending
-
-    def _wire(self, request: HttpRequest) -> bytes:
-        lines = [
-            f"{request.method} {self._endpoint.base_path}{request.path} HTTP/1.1",
-            f"Host: {self._endpoint.host_header}",
-            "Accept-Encoding: identity",
-            f"Content-Length: {len(request.body)}",
-            *(f"{name}: {value}" for name, value in request.headers),
-        ]
-        return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + request.body
 
     def _send(self, wire: bytes) -> None:
         sock = self._sock
@@ -202,7 +173,7 @@ class HttpClient:
             except OSError as error:
                 self._read_parting_words(error)
         if not rest:
-            self._sent_ns = self._active_ns = self._now()
+            self._sent_ns = self._deadlines.active_ns = self._now()
             self._n_on_connection += 1
 
     def _read_parting_words(self, error: OSError) -> None:
@@ -231,7 +202,7 @@ class HttpClient:
         if size == 0:
             self._finish_at_eof()
             return
-        read_ns = self._active_ns = self._now()
+        read_ns = self._deadlines.active_ns = self._now()
         try:
             self._reader.feed(
                 _BUFFER[:size],
@@ -262,7 +233,7 @@ class HttpClient:
 
     def _arm(self) -> None:
         self._disarm()
-        self._timer = self._loop.timer(max(0.001, self._next_check_s()))
+        self._timer = self._loop.timer(self._deadlines.next_check_s(self._now()))
         self._timer.start(self._on_timer)
 
     def _disarm(self) -> None:
@@ -271,47 +242,24 @@ class HttpClient:
             self._timer.close()
             self._timer = None
 
-    def _next_check_s(self) -> float:
-        now = self._now()
-        total = self._timeouts.total_s - (now - self._started_ns) / 1e9
-        if self._is_connecting:
-            return min(total, self._timeouts.connect_s - (now - self._started_ns) / 1e9)
-        silence = (now - self._active_ns) / 1e9
-        waits = [total, self._timeouts.idle_s - silence]
-        if self._may_ask and self._asked_ns != self._active_ns:
-            waits.append(QUIET_S - silence)
-        return min(waits)
-
-    @property
-    def _may_ask(self) -> bool:
-        return self._request is not None and self._request.is_finished is not None
-
     def _on_timer(self) -> None:
-        limits, now = self._timeouts, self._now()
-        silence = (now - self._active_ns) / 1e9
-        elapsed = (now - self._started_ns) / 1e9
-        if self._is_connecting and elapsed >= limits.connect_s:
-            self._finish(
-                Outcome.CONNECT_ERROR,
-                f"{self._endpoint.url}: no connection within {limits.connect_s:g} s",
-            )
-        elif elapsed >= limits.total_s:
-            self._finish(Outcome.TOTAL_TIMEOUT, f"not finished within {limits.total_s:g} s")
-        elif silence >= limits.idle_s and not self._is_connecting:
-            self._finish(Outcome.IDLE_TIMEOUT, f"no byte for {limits.idle_s:g} s")
-        elif silence >= QUIET_S and self._asks_whether_finished():
+        now = self._now()
+        expired = self._deadlines.expired(now)
+        if expired is not None:
+            outcome, text = expired
+            self._finish(outcome, f"{self._endpoint.url}: {text}")
+        elif self._deadlines.asks_now(now) and self._has_ended():
             self._is_cut_short = True
             self._finish(None, None)
         else:
             self._arm()
 
-    def _asks_whether_finished(self) -> bool:
-        if not self._may_ask or self._asked_ns == self._active_ns or not self._reader.pieces:
+    def _has_ended(self) -> bool:
+        """Ask the answer whether its last word was said, though the connection stays open."""
+        request, pieces = self._request, self._reader.pieces
+        if request is None or request.is_finished is None or not pieces:
             return False
-        self._asked_ns = self._active_ns
-        assert self._request is not None
-        assert self._request.is_finished is not None
-        return self._request.is_finished(_data(self._reader))
+        return request.is_finished([piece.data for piece in pieces])
 
     # waking
 
@@ -376,5 +324,13 @@ def _reason(what: str, error: OSError) -> str:
     return f"{what}: {(error.strerror or str(error)).lower()}"
 
 
-def _data(reader: ResponseReader) -> Sequence[bytes]:
-    return [piece.data for piece in reader.pieces]
+def _wire(request: HttpRequest, endpoint: Endpoint) -> bytes:
+    """The request as bytes."""
+    lines = [
+        f"{request.method} {endpoint.base_path}{request.path} HTTP/1.1",
+        f"Host: {endpoint.host_header}",
+        "Accept-Encoding: identity",
+        f"Content-Length: {len(request.body)}",
+        *(f"{name}: {value}" for name, value in request.headers),
+    ]
+    return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + request.body

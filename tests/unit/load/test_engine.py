@@ -25,9 +25,9 @@ class Run:
         scenario = validate_scenario(values, "test")
         run = sessions.prepare(scenario, url, folder)
         self.path = run.path
-        self.engine = LoadEngine(sessions.reopen(run.path), url)
+        self.engine = LoadEngine(sessions.reopen(run.path), url, self._report)
         self.reported: list[RequestRecord] = []
-        users = [self.engine.new_user(self._report) for _ in range(self.engine.n_users)]
+        users = [self.engine.new_user() for _ in range(self.engine.n_users)]
         self.greenlets = [gevent.spawn(user.run) for user in users]
 
     def _report(self, record: RequestRecord, _n_bytes: int) -> None:

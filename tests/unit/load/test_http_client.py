@@ -8,9 +8,10 @@ import gevent
 import pytest
 
 from harness.base.errors import SetupError
+from harness.load.client.deadlines import Timeouts
 from harness.load.client.endpoint import resolve
 from harness.load.client.exchange import Exchange, HttpRequest
-from harness.load.client.http import HttpClient, Timeouts
+from harness.load.client.http import HttpClient
 from harness.load.client.rx_timestamp import RxTimestamps
 from harness.records.request import Outcome
 from tests.unit.load.scripted_server import OK, ScriptedServer, Step, chunked, serving, sized

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import gevent
 import pytest
 
+from harness.load.client.deadlines import Timeouts
 from harness.load.client.endpoint import resolve
 from harness.load.client.exchange import Exchange, HttpRequest
-from harness.load.client.http import HttpClient, Timeouts
+from harness.load.client.http import HttpClient
 from harness.load.client.rx_timestamp import SO_TIMESTAMPING, RxTimestamps, parse_stamp
 from harness.records.request import Stamps
 from tests.unit.load.scripted_server import OK, Step, chunked, serving
