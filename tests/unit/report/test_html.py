@@ -271,3 +271,11 @@ def test_verdict_parts() -> None:
         "It is faster.",
     ]
     assert verdict_parts("  ") == ["No verdict text was given."]
+
+
+def test_the_guide_names_every_section() -> None:
+    """docs/report.md explains each section by the heading it has on the page."""
+    guide = (Path(__file__).parents[3] / "docs" / "report.md").read_text(encoding="utf-8")
+    headings = re.findall(r"<h2 [^>]*><a [^>]*>(.*?)</a>", html_of("grid"))
+    assert len(headings) == 8
+    assert [heading for heading in headings if heading not in guide] == []
