@@ -39,7 +39,7 @@ def lag_limit_s(report: Report) -> float:
     """Lag that may pass in the fastest cell: 1 ms, or 1 % of its P99 where that is more."""
     tails = (cell.metrics.get(report.analysis.metric, {}).get("p99") for cell in report.cells)
     known = [tail.value for tail in tails if tail and tail.value is not None]
-    return max(dispatch_lag.FLOOR_S, dispatch_lag.SHARE_OF_TAIL * min(known, default=0.0))
+    return max(dispatch_lag.FLOOR_S, dispatch_lag.SAID_SHARE * min(known, default=0.0))
 
 
 def checks(report: Report) -> list[Check]:
