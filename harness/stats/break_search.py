@@ -46,9 +46,14 @@ class Search:
         out: Array = (np.sqrt(self.gains) - np.sqrt(self.thresholds)[:, None]).min(axis=0)
         return out
 
-    def winner(self) -> int | None:
-        """The candidate with the largest margin, or None where no margin is positive."""
+    def winner(self, *, breaks_first: bool = False) -> int | None:
+        """The candidate with the largest margin, or None where no margin is positive.
+
+        With `breaks_first` a cell standing alone wins only where no break does.
+        """
         margins = self.margins
+        if breaks_first and self.best_break() is not None:
+            margins = np.where(self.grid.candidates.is_shape(Shape.SPIKE), -np.inf, margins)
         best = int(margins.argmax())
         return best if margins[best] > 0 else None
 

@@ -142,14 +142,16 @@ def find_breakpoint(
     if z.size < SPLINE_CELLS:
         text = f"{z.size} cells: judged against a parabola, not a cubic, and without the spline."
         caveats.append(Caveat(CaveatKind.NULL_LEFT_OUT, text))
-    minimum = {Shape.JUMP: math.log1p(min_effect_jump), Shape.KINK: min_effect_kink}
-    rounds = _search_rounds(y, z, error, minimum, n_bootstrap, confidence, rng)
-    scale = left_over(y, rounds.last)
+    options = _Options(
+        minimum={Shape.JUMP: math.log1p(min_effect_jump), Shape.KINK: min_effect_kink},
+        n_bootstrap=n_bootstrap,
+        confidence=confidence,
+    )
+    rounds, scale = _explain(y, z, error, options, rng)
     if scale > 1:
         text = f"Cells scatter {scale:.1f} times their standard errors; these were widened."
         caveats.append(Caveat(CaveatKind.OVERDISPERSED, text))
         error = error * scale
-        rounds = _search_rounds(y, z, error, minimum, n_bootstrap, confidence, rng)
     caveats += _lone_cells(rounds, y, z, error)
     found = [_report(y, z, error, rounds, i, order, confidence, rng) for i in rounds.breaks]
     strongest = _combine(found)
@@ -158,7 +160,7 @@ def find_breakpoint(
         text = "The grid is too small or too noisy to show a further jump of any size."
         caveats.append(Caveat(CaveatKind.SMALL_GRID, text))
     if strongest is None:
-        strongest = _gradual(y, z, error, order, confidence)
+        strongest = _gradual(y, z, cells.se, order, confidence)
     return replace(
         strongest,
         detectable_effect=detectable,
@@ -198,24 +200,54 @@ class _Rounds:
         return [i for i, (item, _) in enumerate(self.taken) if item.shape is not Shape.SPIKE]
 
 
+@dataclass(frozen=True)
+class _Options:
+    """What a search is asked for."""
+
+    minimum: dict[Shape, float]
+    n_bootstrap: int
+    confidence: float
+
+
+def _explain(
+    y: Array, z: Array, se: Array, options: _Options, rng: np.random.Generator
+) -> tuple[_Rounds, float]:
+    """Rounds that explain the data, and the factor by which errors had to be widened for it.
+
+    Several jumps hide each other at first, and what is left of them looks like single cells. So
+    where the rounds do not explain the data, they are tried once more with breaks before lone
+    cells; that counts only where it ends in two or more jumps, nothing else, that explain all.
+    """
+    rounds = _search_rounds(y, z, se, options, rng)
+    scale = left_over(y, rounds.last)
+    if scale == 1:
+        return rounds, 1.0
+    if any(item.shape is Shape.SPIKE for item, _ in rounds.taken):
+        steps = _search_rounds(y, z, se, options, rng, breaks_first=True)
+        only_jumps = all(item.shape is Shape.JUMP for item, _ in steps.taken)
+        if only_jumps and len(steps.taken) > 1 and left_over(y, steps.last) == 1:
+            return steps, 1.0
+    return _search_rounds(y, z, se * scale, options, rng), scale
+
+
 def _search_rounds(
     y: Array,
     z: Array,
     se: Array,
-    minimum: dict[Shape, float],
-    n_bootstrap: int,
-    confidence: float,
+    options: _Options,
     rng: np.random.Generator,
+    *,
+    breaks_first: bool = False,
 ) -> _Rounds:
     taken: list[tuple[Candidate, Array]] = []
     p_values: list[float] = []
     rivals: list[Candidate | None] = []
-    last = search_break(y, grid_of(z, se), n_bootstrap, confidence, rng)
+    last = search_break(y, grid_of(z, se), options.n_bootstrap, options.confidence, rng)
     names = tuple(null.name for null in last.nulls)
-    while (k := last.winner()) is not None:
+    while (k := last.winner(breaks_first=breaks_first)) is not None:
         item, column = last.grid.candidates.items[k], last.grid.candidates.columns[:, k]
         effects = column_effects(y, last.nulls, column)[0]
-        if item.shape is not Shape.SPIKE and (np.abs(effects) < minimum[item.shape]).any():
+        if item.shape is not Shape.SPIKE and (np.abs(effects) < options.minimum[item.shape]).any():
             break
         taken.append((item, column))
         rivals.append(last.best_break() if item.shape is Shape.SPIKE else None)
@@ -224,7 +256,7 @@ def _search_rounds(
         grid = grid_of(z, se, taken)
         if len(taken) >= MAX_ROUNDS or not can_search(grid):
             break
-        last = search_break(y, grid, n_bootstrap, confidence, rng)
+        last = search_break(y, grid, options.n_bootstrap, options.confidence, rng)
     return _Rounds(tuple(taken), tuple(p_values), last, names, tuple(rivals))
 
 
@@ -321,14 +353,15 @@ def _gradual(
     rise = steep_rise(y, z, se, confidence)
     if rise is None:
         return Breakpoint(kind=BreakKind.NONE)
-    below = int(np.searchsorted(z, rise.middle, side="right")) - 1
+    middle = (rise.low + rise.high) / 2
+    below = int(np.searchsorted(z, middle, side="right")) - 1
     caveats = []
     if rise.high >= z[-1] - 1e-9:
         text = "The rise goes on to the end of the axis."
         caveats.append(Caveat(CaveatKind.AT_EDGE, text))
     return Breakpoint(
         kind=BreakKind.GRADUAL,
-        location=2**rise.middle,
+        location=2**middle,
         low=2**rise.low,
         high=2**rise.high,
         effect=_relative(rise.effect),
