@@ -15,9 +15,9 @@ from gevent import get_hub
 from gevent.event import Event
 
 from harness.load.client.adapter import Adapter, Ask
-from harness.load.client.exchange import Exchange
+from harness.load.client.exchange import Exchange, bounded
 from harness.load.dispatcher import Assignment
-from harness.records.request import RequestRecord
+from harness.records.request import Outcome, RequestRecord
 
 SLICE_NS: Final = 1_000_000
 Report = Callable[[RequestRecord, int], None]
@@ -68,12 +68,24 @@ class RecordKeeper:
             self._settle(self._owed.popleft())
 
     def _settle(self, owed: _Owed) -> None:
+        n_bytes = sum(len(piece.data) for piece in owed.exchange.chunks)
         try:
-            record = self._adapter.decode(owed.exchange, owed.ask, pause=self._breathe)
-            n_bytes = sum(len(piece.data) for piece in owed.exchange.chunks)
-            self._report(_named(record, owed.assignment), n_bytes)
+            self._report(_named(self._decode(owed), owed.assignment), n_bytes)
         except Exception as error:  # noqa: BLE001  ends the run, with the error as its reason
             self._on_failure(error)
+
+    def _decode(self, owed: _Owed) -> RequestRecord:
+        try:
+            return self._adapter.decode(owed.exchange, owed.ask, pause=self._breathe)
+        except Exception as error:  # noqa: BLE001  ours to mend: the run ends, the row stays
+            self._on_failure(error)
+            return RequestRecord(
+                outcome=Outcome.PROTOCOL_ERROR,
+                error=bounded(f"could not be decoded: {error!r}"),
+                intended_ns=owed.exchange.started_ns,
+                sent_ns=owed.exchange.sent_ns,
+                done_ns=owed.exchange.done_ns,
+            )
 
     def _breathe(self) -> None:
         if not self._is_hurried and time.monotonic_ns() > self._slice_end_ns:

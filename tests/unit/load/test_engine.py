@@ -224,6 +224,25 @@ def test_a_store_that_fails_stops_the_run(tmp_path: Path) -> None:
     assert len(run.reported) < 56
 
 
+def test_a_bug_of_ours_ends_the_run_and_loses_no_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Decoding raises: the run stops with exit code 2 instead of hanging, each send has its row."""
+
+    def broken(*_args: Any, **_kwargs: Any) -> RequestRecord:
+        raise ZeroDivisionError("planted")
+
+    with truth_server(ttft_ms=20) as truth:
+        run = Run(truth.url, tmp_path, scenario_values())
+        monkeypatch.setattr("harness.load.client.openai.OpenAiChat.decode", broken)
+        run.to_end()
+        log = truth.log()
+    _, records = records_of(run.path)
+    assert len(records) == len(log) < 56
+    assert all("planted" in (record.error or "") for record in records)
+    assert run.engine.exit_code is ExitCode.INPUT_OR_SETUP
+
+
 def test_progress_and_client_files_tell_the_end(tmp_path: Path) -> None:
     """`progress.json` ends with everything done, `client.json` with the process's own account."""
     with truth_server() as truth:
