@@ -110,6 +110,8 @@ def run_server(
     logging.basicConfig(
         level=options.log_level.upper(), format="%(levelname)s %(name)s %(message)s"
     )
+    # Until uvicorn takes over, SIGTERM unwinds like an exception: nothing is left behind.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     api_key = options.require_safe()
     tokenizer = TextTokenizer.load(options.model_folder)
     with tempfile.TemporaryDirectory(prefix="tailbreak-journal-") as folder:

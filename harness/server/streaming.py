@@ -46,25 +46,33 @@ class Reply(Response):
         del scope
         producing = asyncio.ensure_future(self._produce(send))
         watching = asyncio.ensure_future(_until_disconnect(receive))
+        stopping: ApiError | None = None
         try:
             await asyncio.wait({producing, watching}, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:  # the server stops and will wait no longer
+            stopping = ApiError(503, "the server is stopping", code="stopping")
         finally:
             watching.cancel()
-            # Also when the server shuts down around this request.
-            if not producing.done():
-                producing.cancel()
-                self._front.break_off(self._generation, self._answer, "cancelled")
         if producing.done():
             await self._conclude(producing, send)
+            return
+        producing.cancel()
+        self._front.break_off(self._generation, self._answer, "cancelled")
+        if stopping is not None:
+            await self._send_error(stopping, send)
 
     async def _conclude(self, producing: asyncio.Future[None], send: Send) -> None:
-        """Answer a failure of the engine in the way that is still open."""
+        """Answer a failure of the engine."""
         error = producing.exception()
         if error is None:
             return
         self._front.break_off(self._generation, self._answer, "error")
         if not isinstance(error, ApiError):
             raise error
+        await self._send_error(error, send)
+
+    async def _send_error(self, error: ApiError, send: Send) -> None:
+        """Tell an error in the way that is still open: as a status, or inside the stream."""
         self._front.metrics.record_refused(error.status)
         if self._has_begun:
             await _send_body(send, encode_event(error.body) + DONE, has_more=False)

@@ -553,19 +553,22 @@ def test_a_full_queue_a_key_and_a_dead_engine(monkeypatch: pytest.MonkeyPatch) -
         assert "the engine process died" in server.last_errors()
 
 
-def test_no_orphans() -> None:
+def test_no_orphans(tmp_path: Path) -> None:
     """Killing whoever started the server ends front and engine."""
     script = (
         "import sys, time\n"
         "from harness.server.options import ServerOptions\n"
         "from harness.server.process import start_server\n"
-        "server = start_server(ServerOptions(port=0))\n"
+        "server = start_server(ServerOptions(port=0, journal=sys.argv[1]))\n"
         "print(server.pid, flush=True)\n"
         "time.sleep(60)\n"
     )
     root = Path(__file__).parents[2]
     with subprocess.Popen(
-        [sys.executable, "-c", script], cwd=root, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", script, str(tmp_path / "journal")],
+        cwd=root,
+        stdout=subprocess.PIPE,
+        text=True,
     ) as starter:
         assert starter.stdout is not None
         front = int(starter.stdout.readline())
@@ -574,12 +577,41 @@ def test_no_orphans() -> None:
     eventually(lambda: not is_alive(front) and not is_alive(engine), 10)
 
 
-def test_a_killed_front_ends_the_engine() -> None:
+def test_a_killed_front_ends_the_engine(tmp_path: Path) -> None:
     """The engine notices the closed socket, even in the middle of a generation."""
-    with start_server(ServerOptions(port=0)) as server:
+    with start_server(ServerOptions(port=0, journal=tmp_path / "journal")) as server:
         client = Client(server.url)
         engine = engine_of(server.pid)
         with client.open_stream(ask(max_tokens=1500)) as raw:
             raw.recv(65536)
             os.kill(server.pid, signal.SIGKILL)
             eventually(lambda: not is_alive(engine), 5)
+
+
+@pytest.mark.parametrize("is_early", [True, False])
+def test_stopping_is_clean(tmp_path: Path, *, is_early: bool) -> None:
+    """SIGTERM ends the server without a trace of either process, or of the temporary journal."""
+    command = [sys.executable, "-m", "harness.cli.main", "serve", "--port", "0"]
+    with subprocess.Popen(
+        command,
+        cwd=Path(__file__).parents[2],
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        if is_early:
+            eventually(lambda: bool(list(tmp_path.glob("tailbreak-journal-*"))), 20)
+            os.killpg(process.pid, signal.SIGTERM)
+            stdout, stderr = process.communicate(timeout=20)
+        else:
+            assert process.stdout is not None
+            url = process.stdout.readline().split()[-1]
+            with Client(url).open_stream(ask(max_tokens=2000, prompt="x")) as raw:
+                raw.recv(100)
+                os.killpg(process.pid, signal.SIGTERM)
+                stdout, stderr = process.communicate(timeout=20)
+    assert (stdout, "Traceback" in stderr) == ("", False)
+    assert process.returncode == (128 + signal.SIGTERM if is_early else 0)
+    assert list(tmp_path.glob("tailbreak-*")) == []
