@@ -16,6 +16,9 @@ CountMany = Callable[[list[str]], list[int]]
 N_SALT_WORDS = 3
 TOKENS_PER_WORD_GUESS = 1.4
 MAX_ROUNDS = 12
+N_SAMPLES = 40
+SAMPLE_WORDS = 60
+FILLED = 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +56,7 @@ class PromptBuilder:
         self._words = words
         self._count_many = count_many
         self._overhead = overhead
+        self._tokens_per_word = self._measure_density() if count_many else TOKENS_PER_WORD_GUESS
         self._fillers = self._single_token_words() if count_many else []
 
     def build(self, wanted: Sequence[tuple[int, int]]) -> list[Prompt]:
@@ -74,7 +78,7 @@ class PromptBuilder:
             self._words[pick] for pick in picks[:N_SALT_WORDS]
         ]
         n_tokens = prompt_tokens - self._overhead
-        n_words = max(1, round(n_tokens / TOKENS_PER_WORD_GUESS) - len(salt))
+        n_words = max(1, round(n_tokens / self._tokens_per_word) - 2 * len(salt))
         return _Draft(
             salt=salt,
             words=self._words,
@@ -90,12 +94,21 @@ class PromptBuilder:
                 return
             counts = self._count([draft.text() for draft in open_drafts])
             for draft, count in zip(open_drafts, counts, strict=True):
-                draft.adjust(count, self._fillers)
+                draft.adjust(count, self._fillers, self._tokens_per_word)
             open_drafts = [draft for draft in open_drafts if not draft.is_settled]
 
     def _count(self, texts: list[str]) -> list[int]:
         assert self._count_many is not None
         return self._count_many(texts)
+
+    def _measure_density(self) -> float:
+        """Mean tokens per word of the prose on this target."""
+        sample = [
+            " ".join(self._words[start : start + SAMPLE_WORDS])
+            for start in range(0, len(self._words), max(1, len(self._words) // N_SAMPLES))
+        ]
+        n_words = sum(text.count(" ") + 1 for text in sample)
+        return max(0.1, sum(self._count(sample)) / n_words)
 
     def _single_token_words(self) -> list[str]:
         """Words that add exactly one token wherever they are appended."""
@@ -135,7 +148,7 @@ class _Draft:
         ]
         return " ".join([*self._salt, *prose, *rng_free_fill])
 
-    def adjust(self, count: int, fillers: list[str]) -> None:
+    def adjust(self, count: int, fillers: list[str], tokens_per_word: float) -> None:
         """Move towards the wanted length, given the length the target counted."""
         self._fillers = fillers
         self._n_rounds += 1
@@ -143,17 +156,17 @@ class _Draft:
         if missing == 0:
             self.is_exact = self.is_settled = True
         elif missing < 0:
-            self._shrink(-missing)
-        elif fillers and (missing <= 4 or self._n_rounds > 3):
+            self._shrink(-missing, tokens_per_word)
+        elif fillers and (missing <= FILLED or self._n_rounds > 3):
             self._n_fillers += missing
         else:
-            self._n_words += max(1, int(missing / TOKENS_PER_WORD_GUESS))
+            self._n_words += max(1, int(missing / tokens_per_word))
 
-    def _shrink(self, surplus: int) -> None:
+    def _shrink(self, surplus: int, tokens_per_word: float) -> None:
         if self._n_fillers:
             self._n_fillers -= min(self._n_fillers, surplus)
         elif self._n_words > 0:
-            self._n_words -= min(self._n_words, max(1, surplus))
+            self._n_words -= min(self._n_words, max(1, round(surplus / tokens_per_word)))
         elif len(self._salt) > 1:
             self._salt = self._salt[:-1]
         else:
