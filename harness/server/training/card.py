@@ -114,6 +114,10 @@ def build_card(report: dict[str, Any]) -> str:
         precision="bfloat16 multiplication, float32 parameters" if report["bf16"] else "float32",
         seed=report["seed"],
         bits=bits["all"],
+        positions=", ".join(
+            f"{nats:.2f} at positions {where}"
+            for where, nats in report["held_out_nats_by_position"].items()
+        ),
         curve="\n".join(_curve_row(point) for point in _thinned(report["curve"])),
     )
 
@@ -190,8 +194,8 @@ cosine decay, seed {seed}.
 {curve}
 
 Bits per byte = sum of -log2 p(token), special tokens included, over the bytes of the held-out
-text, with the weights as stored; windows of 512 tokens without overlap, float32 arithmetic. For
-comparison, 8 is uniform over bytes.
+text; windows of 512 tokens without overlap, float32 arithmetic. The numbers in the data table
+are those of the weights as stored. For comparison, 8 is uniform over bytes.
 
 The learning rate follows the time budget, so a run with `--minutes` depends on the machine's
 speed; one with `--steps` is the same run each time on the same machine and library versions.
@@ -207,9 +211,9 @@ not the same bits.
 
 No facts, no instructions, no safety training: answers are pastiche of the four sources and
 carry their age's views. English only; other scripts are encoded byte by byte and continued
-badly. Beyond 1024 tokens of context quality is untrained. Greedy decoding falls into loops
-(sample 5), on purpose left so. The text of `harness/plan/text/prose.txt` is mostly training
-text.
+badly. Windows longer than 1024 tokens were never trained on, and it shows: held-out loss in
+nats per token is {positions}. Greedy decoding falls into loops (sample 5), on purpose left so.
+The text of `harness/plan/text/prose.txt` is mostly training text.
 
 Licence of weights, tokenizer and samples: Apache-2.0, like the project.
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import copy
+import itertools
 import json
 import logging
 import math
@@ -238,6 +239,20 @@ def _nats(model: Llama, piece: Tensor) -> float:
     return total
 
 
+@torch.inference_mode()
+def window_nats(model: Llama, ids: NDArray[np.int64], length: int) -> NDArray[np.float32]:
+    """-ln p of every token of the full windows of a stream, window by window.
+
+    Shapes: ids (n_tokens,); result (n_tokens // length, length).
+    """
+    rows = []
+    for start in range(0, len(ids) - length, length):
+        piece = torch.from_numpy(ids[start : start + length + 1])
+        logits = model(piece[None, :-1])[0]
+        rows.append(functional.cross_entropy(logits, piece[1:], reduction="none").numpy())
+    return np.stack(rows)
+
+
 # ---- checkpoints ------------------------------------------------------------------------------
 
 
@@ -349,7 +364,8 @@ class Trainer:
             "loss": round(sum(losses) / max(1, len(losses)), 4),
             "bits_per_byte": round(held_out["all"], 4),
         }
-        self.progress.curve.append(point)
+        if losses:  # a finished run, resumed, only measures again
+            self.progress.curve.append(point)
         LOG.info("held out: %s", json.dumps(held_out))
         self.options.out.mkdir(parents=True, exist_ok=True)
         save_checkpoint(self.options.out, self.model, self.optimizer, self.progress)
@@ -370,6 +386,19 @@ class Trainer:
         total = sum(n_bytes for _, n_bytes in rows.values())
         overall = sum(bits * n_bytes for bits, n_bytes in rows.values()) / total
         return {"all": overall} | {name: bits for name, (bits, _) in rows.items()}
+
+    def nats_by_position(self) -> dict[str, float]:
+        """Held-out loss by how much context a token has, up to the longest the model takes.
+
+        Units: nats per token; keys are ranges of positions.
+        """
+        ids = np.concatenate([stream.ids for stream in self.held_out.values()])
+        nats = window_nats(self.model, ids, self.model.config.max_context)
+        edges = [0, LENGTH, LONG_LENGTH, self.model.config.max_context]
+        return {
+            f"{start}-{end - 1}": round(float(nats[:, start:end].mean()), 3)
+            for start, end in itertools.pairwise(edges)
+        }
 
     def _bytes(self, ids: NDArray[np.int64]) -> int:
         """Text bytes of a stream."""
@@ -396,6 +425,7 @@ class Trainer:
             "chat_bytes": sum(d.n_bytes for d in self.documents if d.is_chat),
             "sources": sources,
             "held_out_bits_per_byte": {name: round(bits, 4) for name, bits in held_out.items()},
+            "held_out_nats_by_position": self.nats_by_position(),
             "curve": self.progress.curve,
         }
         part = self.options.out / f"{REPORT_FILE}.part"
