@@ -31,6 +31,8 @@ from harness.stats.smooth import SPLINE_CELLS, Array
 MIN_CELLS = 5
 MAX_ROUNDS = 5
 STEP_RATIO = 2.0
+TRUSTED_SCALE = 2.5
+"""Largest widening of the errors after which a break is still claimed."""
 OPEN_FACTOR = 2.0
 SE_FLOOR = 0.5
 """Part of the median standard error below which no cell's is believed."""
@@ -109,7 +111,7 @@ def find_breakpoint(
     effect in each is kept as a free column, and the rest is searched again. A cell standing alone
     is set aside the same way and never reported as a break. Where what is left over after the last
     round is larger than the errors allow, the errors are widened by that factor and the whole
-    search is done again.
+    search is done again; after a widening beyond 2.5 no break is claimed.
 
     Cells with an open upper bound (`open_upper`) take part with twice their standard error; cells
     whose quantile is infinite (requests that never ended) are left out of the fit and named in a
@@ -149,12 +151,19 @@ def find_breakpoint(
     )
     rounds, scale = _explain(y, z, error, options, rng)
     if scale > 1:
-        text = f"Cells scatter {scale:.1f} times their standard errors; these were widened."
+        text = (
+            "No smooth curve, with or without a break, comes within the standard errors; "
+            f"these were widened by {scale:.1f}."
+        )
         caveats.append(Caveat(CaveatKind.OVERDISPERSED, text))
         error = error * scale
     caveats += _lone_cells(rounds, y, z, error)
     found = [_report(y, z, error, rounds, i, order, confidence, rng) for i in rounds.breaks]
     strongest = _combine(found)
+    if strongest is not None and scale > TRUSTED_SCALE:
+        text = f"A {strongest.kind} at {strongest.location:.4g} is not claimed for that reason."
+        caveats.append(Caveat(CaveatKind.AMBIGUOUS_KIND, text))
+        strongest = None
     detectable = detectable_jump(y, rounds.last, min_effect_jump)
     if detectable is None:
         text = "The grid is too small or too noisy to show a further jump of any size."
@@ -216,7 +225,8 @@ def _explain(
 
     Several jumps hide each other at first, and what is left of them looks like single cells. So
     where the rounds do not explain the data, they are tried once more with breaks before lone
-    cells; that counts only where it ends in two or more jumps, nothing else, that explain all.
+    cells; that counts only where it ends in two or more jumps the same way, nothing else, that
+    explain all.
     """
     rounds = _search_rounds(y, z, se, options, rng)
     scale = left_over(y, rounds.last)
@@ -224,10 +234,24 @@ def _explain(
         return rounds, 1.0
     if any(item.shape is Shape.SPIKE for item, _ in rounds.taken):
         steps = _search_rounds(y, z, se, options, rng, breaks_first=True)
-        only_jumps = all(item.shape is Shape.JUMP for item, _ in steps.taken)
-        if only_jumps and len(steps.taken) > 1 and left_over(y, steps.last) == 1:
+        if _is_climb(y, z, se, steps) and left_over(y, steps.last) == 1:
             return steps, 1.0
     return _search_rounds(y, z, se * scale, options, rng), scale
+
+
+def _is_climb(y: Array, z: Array, se: Array, rounds: _Rounds) -> bool:
+    """Whether two or more jumps, all the way the cells themselves go, were taken alone."""
+    if len(rounds.taken) < 2 or any(item.shape is not Shape.JUMP for item, _ in rounds.taken):
+        return False
+    signs = set()
+    for pair in rounds.taken:
+        nulls = build_nulls(grid_of(z, se, [other for other in rounds.taken if other is not pair]))
+        kept = [null for null in nulls if null.name in rounds.names]
+        size = float(np.median(column_effects(y, kept, pair[1])[0]))
+        if size * float(y[pair[0].below + 1] - y[pair[0].below]) <= 0:
+            return False
+        signs.add(size > 0)
+    return len(signs) == 1
 
 
 def _search_rounds(

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.base.rng import generator
-from harness.stats.bed.laws import FURTHER_LAWS, LAWS, grid
+from harness.stats.bed.laws import FURTHER_LAWS, LAWS, STRUCTURES, grid
 from harness.stats.bed.score import print_head, print_row, share
 from harness.stats.breakpoints import BreakKind, Breakpoint, find_breakpoint
 from harness.stats.candidates import hinge_at, step_at
@@ -141,9 +141,21 @@ def print_requests(replicates: int, cells: tuple[int, ...]) -> None:
             print_row(f"jump {jump:.0%}", n, share(t.found, t.n), placed)
 
 
+def print_kinds(replicates: int, cells: tuple[int, ...]) -> None:
+    """What is said of curves that are neither smooth nor one break, at 3 % noise."""
+    print_head("structure", "cells", *(kind.value for kind in BreakKind), "two or more breaks")
+    for name, law in STRUCTURES.items():
+        for n in cells:
+            rng = generator(SEED, "structure", name, n)
+            x = grid(n)
+            found = [_search(x, law(x / x[0]), 0.03, rng) for _ in range(replicates)]
+            counts = [sum(f.kind is kind for f in found) for kind in BreakKind]
+            print_row(name, n, *counts, sum(bool(f.others) for f in found))
+
+
 def main(replicates: int = 25, *cells: int) -> None:
-    """Print all three tables."""
-    for table in (print_alarms, print_power, print_requests):
+    """Print all four tables."""
+    for table in (print_alarms, print_power, print_requests, print_kinds):
         table(replicates, cells or CELLS)
 
 

@@ -37,3 +37,28 @@ FURTHER_LAWS: dict[str, Callable[[Array], Array]] = {
     "levels off": lambda u: 1 + 9 / (1 + (12 / u) ** 1.5),
 }
 """Laws not looked at while the families were chosen."""
+
+
+def _base(u: Array) -> Array:
+    """Proportional to the 0.3rd power, on the log scale."""
+    out: Array = 0.3 * np.log(u)
+    return out
+
+
+def _cell(u: Array) -> Array:
+    """Position of each cell on the axis, 0 to 1."""
+    out: Array = np.log2(u) / OCTAVES
+    return out
+
+
+STRUCTURES: dict[str, Callable[[Array], Array]] = {
+    "3 steps of 35 %": lambda u: _base(u) + 0.3 * np.floor(4 * _cell(u) - 1e-9),
+    "chunks of 16 u": lambda u: np.log(1 + np.ceil(u / 16)),
+    "jumps of 100 % and 65 %": lambda u: (
+        _base(u) + 0.7 * (_cell(u) > 0.35) + 0.5 * (_cell(u) > 0.68)
+    ),
+    "one cell +50 %": lambda u: _base(u) + 0.4 * (np.arange(u.size) == u.size // 2),
+    "last cell +120 %": lambda u: _base(u) + 0.8 * (np.arange(u.size) == u.size - 1),
+    "soft step over 1 octave": lambda u: _base(u) + 1.2 / (1 + np.exp(-(np.log2(u) - 3.5) / 0.25)),
+}
+"""Log curves that are neither smooth nor one break."""
