@@ -199,7 +199,7 @@ class _Serving:
             log_level=self._options.log_level,
             access_log=False,
             lifespan="off",
-            timeout_graceful_shutdown=5,
+            timeout_graceful_shutdown=2,
             server_header=False,
         )
         self._server = uvicorn.Server(config)

@@ -49,7 +49,7 @@ class ServerOptions(BaseModel):
     api_key_env: str | None = None
     insecure: bool = False
     log_level: LogLevel = "warning"
-    engine_grace_s: float = 5.0
+    engine_grace_s: float = 3.0
 
     @property
     def model_folder(self) -> Path:
