@@ -13,7 +13,9 @@ import numpy as np
 from scipy.stats import chi2
 
 from harness.stats.candidates import Candidate, Candidates, Shape, build_candidates
-from harness.stats.smooth import FAMILIES, SPLINE_CELLS, Array, Grid, SmoothNull
+from harness.stats.mixture import mixture, queue, saturating
+from harness.stats.smooth import SPLINE_CELLS, Array, Grid, PolynomialNull, SmoothNull
+from harness.stats.spline import SplineNull
 
 MIN_ROWS = 2
 MIN_PARAMETRIC = 2
@@ -116,9 +118,11 @@ def residual(y: Array, null: SmoothNull) -> Array:
 
 
 def build_nulls(grid: Grid) -> list[SmoothNull]:
-    """The families that leave something of the data to judge a break by."""
-    names = [name for name in FAMILIES if name != "spline" or grid.z.size >= SPLINE_CELLS]
-    return [FAMILIES[name](grid) for name in names]
+    """The families that the grid is large enough for."""
+    nulls: list[SmoothNull] = [PolynomialNull(grid), mixture(grid), queue(grid), saturating(grid)]
+    if grid.z.size >= SPLINE_CELLS:
+        nulls.append(SplineNull(grid))
+    return nulls
 
 
 def grid_of(z: Array, se: Array, taken: Sequence[tuple[Candidate, Array]] = ()) -> Grid:

@@ -13,29 +13,20 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from harness.stats.axis_cells import axis_cells
 from harness.stats.break_place import Place, column_effects, describe
 from harness.stats.break_power import detectable_jump
-from harness.stats.break_search import (
-    Search,
-    build_nulls,
-    can_search,
-    grid_of,
-    left_over,
-    search_break,
-)
+from harness.stats.break_rounds import Options, Rounds, explain
+from harness.stats.break_search import build_nulls, grid_of
 from harness.stats.candidates import Candidate, Shape
 from harness.stats.caveat import Caveat, CaveatKind
 from harness.stats.gradual import steep_rise
 from harness.stats.smooth import SPLINE_CELLS, Array
 
 MIN_CELLS = 5
-MAX_ROUNDS = 5
 STEP_RATIO = 2.0
 TRUSTED_SCALE = 2.5
 """Largest widening of the errors after which a break is still claimed."""
-OPEN_FACTOR = 2.0
-SE_FLOOR = 0.5
-"""Part of the median standard error below which no cell's is believed."""
 
 
 class BreakKind(StrEnum):
@@ -133,7 +124,7 @@ def find_breakpoint(
     Raises:
         ValueError: shapes that differ, NaN, x not above zero or twice the same, se not above zero.
     """
-    cells = _cells(x, log_quantile, se, open_upper)
+    cells = axis_cells(x, log_quantile, se, open_upper)
     order, z, y, error = cells.order, cells.z, cells.y, cells.se
     caveats = list(cells.caveats)
     if z.size < MIN_CELLS:
@@ -144,12 +135,12 @@ def find_breakpoint(
     if z.size < SPLINE_CELLS:
         text = f"{z.size} cells: judged against a parabola, not a cubic, and without the spline."
         caveats.append(Caveat(CaveatKind.NULL_LEFT_OUT, text))
-    options = _Options(
+    options = Options(
         minimum={Shape.JUMP: math.log1p(min_effect_jump), Shape.KINK: min_effect_kink},
         n_bootstrap=n_bootstrap,
         confidence=confidence,
     )
-    rounds, scale = _explain(y, z, error, options, rng)
+    rounds, scale = explain(y, z, error, options, rng)
     if scale > 1:
         text = (
             "No smooth curve, with or without a break, comes within the standard errors; "
@@ -178,117 +169,11 @@ def find_breakpoint(
     )
 
 
-@dataclass(frozen=True)
-class _Cells:
-    """Checked cells in order of x; `order` leads back to the caller's indices."""
-
-    order: NDArray[np.int64]
-    z: Array
-    y: Array
-    se: Array
-    caveats: tuple[Caveat, ...]
-
-
-@dataclass(frozen=True)
-class _Rounds:
-    """Outcome of all rounds: what was taken in turn, with p-values, and the last search.
-
-    `names` are the families beaten in the last round with a winner, or fitted in the only one.
-    `rivals` are, beside each lone cell, the best break that beat the smooth families as well.
-    """
-
-    taken: tuple[tuple[Candidate, Array], ...]
-    p_values: tuple[float, ...]
-    last: Search
-    names: tuple[str, ...]
-    rivals: tuple[Candidate | None, ...]
-
-    @property
-    def breaks(self) -> list[int]:
-        """Positions in `taken` that are breaks, not lone cells."""
-        return [i for i, (item, _) in enumerate(self.taken) if item.shape is not Shape.SPIKE]
-
-
-@dataclass(frozen=True)
-class _Options:
-    """What a search is asked for."""
-
-    minimum: dict[Shape, float]
-    n_bootstrap: int
-    confidence: float
-
-
-def _explain(
-    y: Array, z: Array, se: Array, options: _Options, rng: np.random.Generator
-) -> tuple[_Rounds, float]:
-    """Rounds that explain the data, and the factor by which errors had to be widened for it.
-
-    Several jumps hide each other at first, and what is left of them looks like single cells. So
-    where the rounds do not explain the data, they are tried once more with breaks before lone
-    cells; that counts only where it ends in two or more jumps the same way, nothing else, that
-    explain all.
-    """
-    rounds = _search_rounds(y, z, se, options, rng)
-    scale = left_over(y, rounds.last)
-    if scale == 1:
-        return rounds, 1.0
-    if any(item.shape is Shape.SPIKE for item, _ in rounds.taken):
-        steps = _search_rounds(y, z, se, options, rng, breaks_first=True)
-        if _is_climb(y, z, se, steps) and left_over(y, steps.last) == 1:
-            return steps, 1.0
-    return _search_rounds(y, z, se * scale, options, rng), scale
-
-
-def _is_climb(y: Array, z: Array, se: Array, rounds: _Rounds) -> bool:
-    """Whether two or more jumps, all the way the cells themselves go, were taken alone."""
-    if len(rounds.taken) < 2 or any(item.shape is not Shape.JUMP for item, _ in rounds.taken):
-        return False
-    signs = set()
-    for pair in rounds.taken:
-        nulls = build_nulls(grid_of(z, se, [other for other in rounds.taken if other is not pair]))
-        kept = [null for null in nulls if null.name in rounds.names]
-        size = float(np.median(column_effects(y, kept, pair[1])[0]))
-        if size * float(y[pair[0].below + 1] - y[pair[0].below]) <= 0:
-            return False
-        signs.add(size > 0)
-    return len(signs) == 1
-
-
-def _search_rounds(
-    y: Array,
-    z: Array,
-    se: Array,
-    options: _Options,
-    rng: np.random.Generator,
-    *,
-    breaks_first: bool = False,
-) -> _Rounds:
-    taken: list[tuple[Candidate, Array]] = []
-    p_values: list[float] = []
-    rivals: list[Candidate | None] = []
-    last = search_break(y, grid_of(z, se), options.n_bootstrap, options.confidence, rng)
-    names = tuple(null.name for null in last.nulls)
-    while (k := last.winner(breaks_first=breaks_first)) is not None:
-        item, column = last.grid.candidates.items[k], last.grid.candidates.columns[:, k]
-        effects = column_effects(y, last.nulls, column)[0]
-        if item.shape is not Shape.SPIKE and (np.abs(effects) < options.minimum[item.shape]).any():
-            break
-        taken.append((item, column))
-        rivals.append(last.best_break() if item.shape is Shape.SPIKE else None)
-        names = tuple(null.name for null in last.nulls)
-        p_values.append(float(last.p_values[:, k].max()))
-        grid = grid_of(z, se, taken)
-        if len(taken) >= MAX_ROUNDS or not can_search(grid):
-            break
-        last = search_break(y, grid, options.n_bootstrap, options.confidence, rng)
-    return _Rounds(tuple(taken), tuple(p_values), last, names, tuple(rivals))
-
-
 def _report(
     y: Array,
     z: Array,
     se: Array,
-    rounds: _Rounds,
+    rounds: Rounds,
     i: int,
     order: NDArray[np.int64],
     confidence: float,
@@ -398,7 +283,7 @@ def _gradual(
     )
 
 
-def _lone_cells(rounds: _Rounds, y: Array, z: Array, se: Array) -> list[Caveat]:
+def _lone_cells(rounds: Rounds, y: Array, z: Array, se: Array) -> list[Caveat]:
     found = []
     for (item, column), rival in zip(rounds.taken, rounds.rivals, strict=True):
         if item.shape is not Shape.SPIKE:
@@ -416,54 +301,6 @@ def _lone_cells(rounds: _Rounds, y: Array, z: Array, se: Array) -> list[Caveat]:
             text = f"A {rival.shape} at {2**rival.pivot:.4g} in its stead fits nearly as well."
             found.append(Caveat(CaveatKind.AMBIGUOUS_KIND, text))
     return found
-
-
-def _cells(
-    x: ArrayLike, log_quantile: ArrayLike, se: ArrayLike, opened: ArrayLike | None
-) -> _Cells:
-    axis, y, error = (np.asarray(v, dtype=float) for v in (x, log_quantile, se))
-    mask = np.zeros(axis.shape, bool) if opened is None else np.asarray(opened, dtype=bool)
-    shapes = {v.shape for v in (axis, y, error, mask)}
-    if len(shapes) != 1 or axis.ndim != 1:
-        msg = (
-            f"x, log_quantile, se, open_upper: got shapes {sorted(shapes)}, allowed one axis, alike"
-        )
-        raise ValueError(msg)
-    if np.isnan(axis).any() or np.isnan(y).any() or np.isnan(error).any():
-        msg = "x, log_quantile, se: got NaN, allowed numbers; leave such cells out"
-        raise ValueError(msg)
-    if (axis <= 0).any() or np.isinf(axis).any():
-        msg = f"x: got {axis.min():g} to {axis.max():g}, allowed finite and above 0 (log axis)"
-        raise ValueError(msg)
-    values, counts = np.unique(axis, return_counts=True)
-    if (counts > 1).any():
-        msg = (
-            f"x: got {values[counts > 1][0]:g} twice, allowed once; pool the requests of such cells"
-        )
-        raise ValueError(msg)
-    if (error <= 0).any():
-        msg = f"se: got {error.min():g}, allowed above 0"
-        raise ValueError(msg)
-    if (y == -np.inf).any():
-        msg = "log_quantile: got -inf, allowed finite or +inf"
-        raise ValueError(msg)
-    caveats = []
-    usable = np.isfinite(y) & np.isfinite(error)
-    if not usable.all():
-        names = ", ".join(f"{v:g}" for v in np.sort(axis[~usable]))
-        text = f"Left out of the fit, quantile unbounded: {names}."
-        caveats.append(Caveat(CaveatKind.CENSORED, text))
-    if mask[usable].any():
-        names = ", ".join(f"{v:g}" for v in np.sort(axis[usable & mask]))
-        text = f"No finite upper bound at {names}: counted with {OPEN_FACTOR:g} times the error."
-        caveats.append(Caveat(CaveatKind.OPEN_BOUND, text))
-    order = np.flatnonzero(usable)
-    order = order[np.argsort(axis[order])]
-    wide = np.where(mask, OPEN_FACTOR, 1.0) * error
-    floor = SE_FLOOR * float(np.median(wide[order])) if order.size else 0.0
-    return _Cells(
-        order, np.log2(axis[order]), y[order], np.maximum(wide[order], floor), tuple(caveats)
-    )
 
 
 def _relative(log_units: float) -> float:

@@ -3,7 +3,9 @@ import pytest
 
 from harness.stats.break_search import build_nulls, grid_of
 from harness.stats.candidates import Shape, build_candidates
-from harness.stats.smooth import PolynomialNull, SplineNull, mixture, queue, saturating
+from harness.stats.mixture import mixture, queue, saturating
+from harness.stats.smooth import PolynomialNull
+from harness.stats.spline import SplineNull
 from tests.oracles import stats_oracle
 
 X = np.geomspace(256, 32768, 9)
