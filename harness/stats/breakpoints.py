@@ -55,14 +55,14 @@ class Breakpoint:
         effect_high: upper end.
         slope_change: beside a jump of kind `both`, the change of slope in log units per octave.
         width_octaves: width of the transition; at a sharp break the gap it lies in.
-        detectable_effect: relative size of a further jump that would have been found with 80 %
-            power wherever it sat on this grid; None where the grid cannot show any.
+        detectable_effect: relative size of a further jump that would have been found with about
+            80 % power, three cells or more off the ends; None where the grid cannot show any.
         p_value: the largest over the families; None without a search.
         below: index, in the order given, of the cell just below the place.
         above: index of the cell just above.
         nulls: names of the families that had to be beaten; those that cannot describe the data even
             with a break are not among them.
-        others: further breaks, weaker first rank next; steps of a staircase.
+        others: further breaks in order of strength; further steps of a staircase.
         caveats: what limits the result.
     """
 
@@ -190,9 +190,9 @@ def _report(
     half = place.width / 2
     return Breakpoint(
         kind=BreakKind.GRADUAL if is_gradual else BreakKind(item.shape.value),
-        location=2 ** (place.center if is_gradual else item.pivot),
-        low=2 ** (place.center - half if is_gradual else place.low),
-        high=2 ** (place.center + half if is_gradual else place.high),
+        location=_on_axis(place.center if is_gradual else item.pivot),
+        low=_on_axis(place.center - half if is_gradual else place.low),
+        high=_on_axis(place.center + half if is_gradual else place.high),
         effect=size(place.effect),
         effect_low=size(place.effect_low),
         effect_high=size(place.effect_high),
@@ -270,9 +270,9 @@ def _gradual(
         caveats.append(Caveat(CaveatKind.AT_EDGE, text))
     return Breakpoint(
         kind=BreakKind.GRADUAL,
-        location=2**middle,
-        low=2**rise.low,
-        high=2**rise.high,
+        location=_on_axis(middle),
+        low=_on_axis(rise.low),
+        high=_on_axis(rise.high),
         effect=_relative(rise.effect),
         effect_low=_relative(rise.effect_low),
         effect_high=_relative(rise.effect_high),
@@ -306,3 +306,8 @@ def _lone_cells(rounds: Rounds, y: Array, z: Array, se: Array) -> list[Caveat]:
 def _relative(log_units: float) -> float:
     """exp(d) - 1, kept finite."""
     return math.expm1(min(log_units, 700.0))
+
+
+def _on_axis(z: float) -> float:
+    """2^z to twelve digits, so that a place at a cell reads as that cell."""
+    return float(f"{2.0**z:.12g}")
