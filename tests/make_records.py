@@ -56,7 +56,7 @@ def make_record(**changes: Any) -> RequestRecord:
         "outcome": Outcome.OK_LENGTH,
         "http_status": 200,
         "intended_ns": start,
-        "sent_ns": start + MS // 10,
+        "sent_ns": start + MS // 50,
         "headers_ns": tokens[0],
         "first_byte_ns": tokens[0],
         "first_event_ns": tokens[0],

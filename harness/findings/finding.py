@@ -69,6 +69,7 @@ class Validity(Part):
     stamps: Literal["kernel", "user", "tap"]
     rx_lag_p99_s: Number
     dispatch_lag_p99_s: Number
+    dispatch_lag_share_max: Number
     late_read_share: Number
     coalesced_share: Number
     offered_rps: Number

@@ -23,6 +23,7 @@ STAMP_WORDS: Final = {"kernel": "kernel", "tap": "network tap", "user": "user sp
 RATE_SHORTFALL_LIMIT: Final = 0.02
 CPU_LIMIT: Final = 0.8
 EXACT_LIMIT: Final = 0.99
+RX_LAG_LIMIT_S: Final = 0.001
 
 
 @dataclass(frozen=True)
@@ -35,18 +36,9 @@ class Check:
     meaning: str
 
 
-def lag_limit_s(report: Report) -> float:
-    """Lag that may pass in the fastest cell: 1 ms, or 1 % of its P99 where that is more."""
-    tails = (cell.metrics.get(report.analysis.metric, {}).get("p99") for cell in report.cells)
-    known = [tail.value for tail in tails if tail and tail.value is not None]
-    return max(dispatch_lag.FLOOR_S, dispatch_lag.SAID_SHARE * min(known, default=0.0))
-
-
 def checks(report: Report) -> list[Check]:
     """All tiles, in reading order."""
     validity = report.validity
-    limit_s = lag_limit_s(report)
-    limit = f"{limit_s * 1000:.3g} ms"
     is_stamped = validity.stamps != "user"
     return [
         Check(
@@ -60,15 +52,16 @@ def checks(report: Report) -> list[Check]:
         Check(
             "Receive lag P99",
             _duration(validity.rx_lag_p99_s),
-            _below(validity.rx_lag_p99_s, None if is_stamped else limit_s),
+            _below(validity.rx_lag_p99_s, None if is_stamped else RX_LAG_LIMIT_S),
             "From arrival to the client reading it."
-            + (" Stamps keep it out of the latencies." if is_stamped else f" Limit {limit}."),
+            + (" Stamps keep it out of the latencies." if is_stamped else " Limit 1 ms."),
         ),
         Check(
             "Dispatch lag P99",
             _duration(validity.dispatch_lag_p99_s),
-            _below(validity.dispatch_lag_p99_s, limit_s),
-            f"From the planned to the real send; counted as latency. Limit {limit}.",
+            _below(validity.dispatch_lag_share_max, dispatch_lag.SAID),
+            "From the planned to the real send; counted as latency."
+            + _lag_words(validity.dispatch_lag_share_max),
         ),
         Check(
             "Read late",
@@ -153,3 +146,10 @@ def _duration(value: float | None) -> str | None:
 
 def _share(value: float | None) -> str | None:
     return None if value is None else quantity.percent(value)
+
+
+def _lag_words(share: float | None) -> str:
+    if share is None:
+        return ""
+    limit = quantity.percent(dispatch_lag.SAID)
+    return f" At most {quantity.percent(max(0.0, share))} of a cell's quantile; limit {limit}."

@@ -157,6 +157,7 @@ def make_validity(**changes: Any) -> Validity:
         "stamps": "kernel",
         "rx_lag_p99_s": 0.00042,
         "dispatch_lag_p99_s": 0.00031,
+        "dispatch_lag_share_max": 0.004,
         "late_read_share": 0.004,
         "coalesced_share": 0.0012,
         "offered_rps": None,
@@ -320,6 +321,7 @@ def make_hard_report(**changes: Any) -> Report:
         "validity": make_validity(
             stamps="user",
             dispatch_lag_p99_s=0.009,
+            dispatch_lag_share_max=0.03,
             late_read_share=None,
             offered_rps=50.0,
             client_cpu_share=0.97,
