@@ -27,8 +27,8 @@ from harness.load.materialise import Prompts, materialise
 from harness.load.observers import LiveFigures, Observer, StoreObserver
 from harness.load.progress import PERIOD_S, Progress
 from harness.load.record_keeper import RecordKeeper, Report
+from harness.load.scheduling import ask_for_priority, ask_for_short_slices
 from harness.load.session import Session
-from harness.load.short_slices import ask_for_short_slices
 from harness.load.virtual_user import VirtualUser, Wording
 from harness.plan.plan import Segment
 from harness.records.columns import to_batch
@@ -92,6 +92,7 @@ class LoadEngine:
         self._background: list[gevent.Greenlet[..., None]] = []
         self._failure: Exception | None = None
         self._is_begun = False
+        self._nice = 0
         self._has_short_slices = False
         self._is_ended = False
         self.is_closed = False
@@ -133,6 +134,7 @@ class LoadEngine:
             logger.error("this run is over; start again for another")
             return
         self._is_begun = True
+        self._nice = ask_for_priority()
         self._has_short_slices = ask_for_short_slices()
         self._health.start()
         self._background = [
@@ -257,6 +259,7 @@ class LoadEngine:
             "n_users": len(self._users),
             "n_users_needed": self.n_users,
             "short_slices": self._has_short_slices,
+            "nice": self._nice,
             "exact_timer": self._alarm.is_exact,
             "prompts_counted": self._prompts.is_counted,
             "n_inexact_prompts": self._prompts.n_inexact,

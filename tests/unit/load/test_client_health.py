@@ -1,6 +1,7 @@
 """The load process about itself."""
 
 import gc
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ import pytest
 
 from harness.load.client.rx_timestamp import RxTimestamps
 from harness.load.client_health import ClientHealth
-from harness.load.short_slices import SLICE_NS, ask_for_short_slices
+from harness.load.scheduling import NICE, SLICE_NS, ask_for_short_slices
 
 
 def never(_due_ns: int) -> bool:
@@ -94,3 +95,25 @@ def test_short_slices_are_granted_or_refused_without_harm() -> None:
     assert ask_for_short_slices() in {True, False}
     assert ask_for_short_slices(2**62) is False
     assert SLICE_NS == 100_000
+
+
+@pytest.mark.parametrize(
+    ("before", "allowed"),
+    [
+        ("", {0, NICE}),
+        ("os.nice(3)", {3}),
+        ("os.getuid() or os.setuid(65534)", {0}),
+    ],
+)
+def test_priority_is_asked_for_and_never_forced(before: str, allowed: set[int]) -> None:
+    """Granted where permitted; a chosen nice value stays; without the privilege nothing breaks."""
+    code = f"""
+import os
+{before}
+from harness.load.scheduling import ask_for_priority
+print(ask_for_priority())
+"""
+    shown = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    ).stdout
+    assert int(shown) in allowed

@@ -1,12 +1,14 @@
-"""Asks the Linux scheduler to run this process soon rather than long.
+"""Asks the Linux scheduler to run the load process soon: it needs little, but at once.
 
 On a busy machine a process that wakes up waits until others have used up their time slice, some
 milliseconds each. A short slice of our own moves the wake-up forward and takes nothing from
-anyone's share of the processor. No privilege is needed; Linux 6.12 and later honour it.
+anyone's share of the processor; no privilege is needed, Linux 6.12 and later honour it. A better
+priority helps on every version and needs the privilege (root, CAP_SYS_NICE or RLIMIT_NICE).
 
 Source: sched_setattr(2); Linux Documentation/scheduler/sched-eevdf.rst (custom slices).
 """
 
+import contextlib
 import ctypes
 import os
 import platform
@@ -14,9 +16,18 @@ import struct
 from typing import Final
 
 SLICE_NS: Final = 100_000
+NICE: Final = -10
 _SYSCALLS: Final = {"x86_64": (314, 315), "aarch64": (274, 275)}
 # size, policy, flags, nice, priority, runtime, deadline, period, util_min, util_max
 _ATTRIBUTES: Final = struct.Struct("=IIQiIQQQII")
+
+
+def ask_for_priority(nice: int = NICE) -> int:
+    """Ask for a better priority for the calling thread; the nice value it has afterwards."""
+    if os.getpriority(os.PRIO_PROCESS, 0) == 0:  # otherwise somebody chose it on purpose
+        with contextlib.suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, 0, nice)
+    return os.getpriority(os.PRIO_PROCESS, 0)
 
 
 def ask_for_short_slices(slice_ns: int = SLICE_NS) -> bool:
