@@ -109,8 +109,8 @@ def test_priority_is_asked_for_and_never_forced(before: str, allowed: set[int]) 
     """Granted where permitted; a chosen nice value stays; without the privilege nothing breaks."""
     code = f"""
 import os
-{before}
 from harness.load.scheduling import ask_for_priority
+{before}
 print(ask_for_priority())
 """
     shown = subprocess.run(
