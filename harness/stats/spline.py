@@ -40,7 +40,7 @@ class SplineNull:
         self._variances = self._roughness()
 
     def _roughness(self) -> Array:
-        """Grid of v: from a parabola to half as many further degrees of freedom as the cells leave."""
+        """Grid of v: from a parabola to half of the freedom that the cells leave beyond it."""
         wanted = np.array([0.3, 0.7, 1.2, 1.8, 2.5, 3.2, 4.0, 5.0, 6.5, 8.0])
         wanted = wanted[wanted <= (self._size.size + 1) / 2]
         trial = np.geomspace(1e-8, 1e12, 400)
