@@ -1,5 +1,6 @@
 """`tailbreak`: one verb a file, errors turned into words and exit codes here and nowhere else."""
 
+import signal
 import sys
 from typing import Annotated
 
@@ -46,6 +47,7 @@ def _root(
 
 def main() -> None:
     """Run the command line; a TailbreakError becomes its message and its exit code."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what was started is stopped
     try:
         app()
     except TailbreakError as error:

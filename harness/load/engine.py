@@ -144,7 +144,7 @@ class LoadEngine:
         ]
         try:
             self._handout.run(self._start_segment, self._end_segment)
-        except TailbreakError as error:
+        except Exception as error:  # noqa: BLE001  border: whatever it is, the run must end
             self.fail(error)
         self._is_ended = True
 
@@ -172,14 +172,11 @@ class LoadEngine:
         self._keeper.settle_rest()
         gevent.killall(self._background, block=False)  # nothing here may yield: two may call it
         self._health.close()
-        try:
-            self._writer.close()
-        except TailbreakError as error:
-            self.fail(error)
-        run = self._session.run
-        run.write_json("client.json", self._describe_client())
-        self._progress.write("done" if self._is_complete else "aborted")
-        sessions.close(run, is_complete=self._is_complete)
+        for write in (self._writer.close, self._write_client, self._write_end):
+            try:
+                write()
+            except TailbreakError as error:
+                self.fail(error)
         self._alarm.close()
         self._stamps.close()
 
@@ -192,6 +189,11 @@ class LoadEngine:
     def is_stopping(self) -> bool:
         """Whether nothing more is handed out."""
         return self._handout.is_stopping
+
+    @property
+    def is_failed(self) -> bool:
+        """Whether something of ours broke."""
+        return self._failure is not None
 
     @property
     def exit_code(self) -> ExitCode:
@@ -247,9 +249,19 @@ class LoadEngine:
         self._progress.write_in_background()
 
     def _write_progress(self) -> None:
-        while True:
-            self._progress.write_in_background()
+        while not self.is_failed:
+            try:
+                self._progress.write_in_background()
+            except TailbreakError as error:
+                self.fail(error)
             gevent.sleep(PERIOD_S)
+
+    def _write_client(self) -> None:
+        self._session.run.write_json("client.json", self._describe_client())
+
+    def _write_end(self) -> None:
+        self._progress.write("done" if self._is_complete else "aborted")
+        sessions.close(self._session.run, is_complete=self._is_complete)
 
     def _describe_client(self) -> dict[str, object]:
         return {

@@ -10,6 +10,7 @@ from harness.base.errors import SetupError
 from harness.records.run import RunFolder
 
 LOG = "load.log"
+PARENT_VARIABLE = "TAILBREAK_PARENT"
 OPTION_VARIABLES = frozenset({"TAILBREAK_SCENARIO", "TAILBREAK_RUN_FOLDER", "TAILBREAK_RUNS_DIR"})
 
 
@@ -28,7 +29,7 @@ def start_load(run: RunFolder, url: str) -> "subprocess.Popen[bytes]":
             return subprocess.Popen(  # noqa: S603  our own interpreter and paths
                 command,
                 cwd=run.path,  # no locust.conf of the current folder takes part
-                env=load_environment(),
+                env={**load_environment(), PARENT_VARIABLE: str(os.getpid())},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

@@ -4,6 +4,7 @@ The only module of the package that imports Locust, which patches the standard l
 Locust lends greenlets, the command line and the web page; our own records are the truth.
 """
 
+import os
 import sys
 import time
 from functools import partial
@@ -18,11 +19,13 @@ from locust.runners import STATE_RUNNING, MasterRunner, WorkerRunner
 from harness.base.errors import SetupError, TailbreakError
 from harness.load.engine import LoadEngine
 from harness.load.locust_options import add_options, given_path
+from harness.load.runner import PARENT_VARIABLE
 from harness.load.session import Session, prepare, reopen, set_target
 from harness.records.request import RequestRecord
 from harness.scenario.read import read_scenario
 
 REGISTRATION_LIMIT_S = 30.0
+PARENT_PERIOD_S = 0.5
 
 
 class RequestFailed(Exception):  # noqa: N818  shown in Locust's failure table
@@ -95,6 +98,16 @@ def _on_init(environment: Any, runner: Any, **_kwargs: Any) -> None:
         _leave(error)
     environment.tailbreak = engine
     _set_user_count(options, engine.n_users)
+    parent = os.environ.get(PARENT_VARIABLE)
+    if parent is not None:
+        gevent.spawn(_watch_parent, engine, int(parent))
+
+
+def _watch_parent(engine: LoadEngine, parent: int) -> None:
+    """End the run when the process that started it is gone: nobody would stop the load."""
+    while os.getppid() == parent:
+        gevent.sleep(PARENT_PERIOD_S)
+    engine.fail(SetupError("the process that started this run is gone"))
 
 
 def _require_single_process(runner: Any) -> None:
@@ -149,7 +162,7 @@ def _run_plan(environment: Any) -> None:
     engine: LoadEngine = environment.tailbreak
     _wait_for_users(engine, environment.runner)
     engine.run()
-    if engine.is_stopping:
+    if engine.is_stopping and not engine.is_failed:
         return  # whoever stopped it ends the test
     engine.close()
     if environment.parsed_options.headless:

@@ -7,7 +7,7 @@ The server stamps them, records carry them, attribution ranks them, reports and 
 from typing import Final
 
 SERVER_PHASES: Final[dict[str, str]] = {
-    "queue": "waiting for a slot: all sequences of the running batch are taken",
+    "queue": "waiting for a slot, or for the running step to end",
     "kv_wait": "a slot is free, KV memory is not",
     "stall": "resident in the batch, not scheduled in a step",
     "tokenize": "text to token ids",

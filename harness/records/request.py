@@ -55,7 +55,7 @@ class RequestRecord:
         http_status: status code, None when no response head came.
         error: bounded text of what went wrong, None when nothing did.
         intended_ns: when the plan wanted it sent; latencies count from here.
-        sent_ns: when the last byte of the request was handed to the operating system.
+        sent_ns: just before the last byte of the request was handed to the operating system.
         headers_ns: when the response head was complete.
         first_byte_ns: receive stamp of the first response byte.
         first_event_ns: receive stamp of the first SSE event, whatever it held.

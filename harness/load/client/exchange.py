@@ -57,7 +57,7 @@ class Exchange:
 
     Attributes:
         started_ns: when sending was asked for, before any connecting.
-        sent_ns: when the last byte of the request was handed to the operating system.
+        sent_ns: just before the last byte of the request was handed to the operating system.
         headers_ns: receive stamp of the read that completed the response head.
         first_byte_ns: receive stamp of the first response byte.
         done_ns: receive stamp of the last byte.
