@@ -69,8 +69,7 @@ def _compare(
     difference = high_side.log_value - low_side.log_value
     half = z * math.hypot(low_side.se, high_side.se)
     low, high = math.exp(difference - half), math.exp(difference + half)
-    usable = accelerated.state == baseline.state == "fixed"
-    if not usable or low_side.open or high_side.open:
+    if accelerated.state != "fixed" or baseline.state != "fixed":
         word: Word = "undecided"
     else:
         word = _word(low, high)

@@ -8,7 +8,6 @@ from numpy.typing import ArrayLike, NDArray
 from harness.stats.caveat import Caveat, CaveatKind
 from harness.stats.smooth import Array
 
-OPEN_FACTOR = 2.0
 SE_FLOOR = 0.5
 """Part of the median standard error below which no cell's is believed."""
 
@@ -27,7 +26,7 @@ class AxisCells:
 def axis_cells(
     x: ArrayLike, log_quantile: ArrayLike, se: ArrayLike, opened: ArrayLike | None
 ) -> AxisCells:
-    """Cells in order of x, those with an infinite quantile left out, open ones with a wider error.
+    """Cells in order of x, those with an infinite quantile left out, open ones named.
 
     Raises:
         ValueError: shapes that differ, NaN, x not above zero or twice the same, se not above zero.
@@ -66,12 +65,11 @@ def axis_cells(
         caveats.append(Caveat(CaveatKind.CENSORED, text))
     if mask[usable].any():
         names = ", ".join(f"{v:g}" for v in np.sort(axis[usable & mask]))
-        text = f"No finite upper bound at {names}: counted with {OPEN_FACTOR:g} times the error."
+        text = f"No finite upper bound at {names}: their errors are widened."
         caveats.append(Caveat(CaveatKind.OPEN_BOUND, text))
     order = np.flatnonzero(usable)
     order = order[np.argsort(axis[order])]
-    wide = np.where(mask, OPEN_FACTOR, 1.0) * error
-    floor = SE_FLOOR * float(np.median(wide[order])) if order.size else 0.0
+    floor = SE_FLOOR * float(np.median(error[order])) if order.size else 0.0
     return AxisCells(
-        order, np.log2(axis[order]), y[order], np.maximum(wide[order], floor), tuple(caveats)
+        order, np.log2(axis[order]), y[order], np.maximum(error[order], floor), tuple(caveats)
     )

@@ -104,7 +104,8 @@ def find_breakpoint(
     round is larger than the errors allow, the errors are widened by that factor and the whole
     search is done again; after a widening beyond 2.5 no break is claimed.
 
-    Cells with an open upper bound (`open_upper`) take part with twice their standard error; cells
+    Cells with an open upper bound (`open_upper`) take part with the wider error that
+    `cell_quantile` gives them and are named in a caveat; cells
     whose quantile is infinite (requests that never ended) are left out of the fit and named in a
     caveat. A standard error below half the median of all is raised to it.
 

@@ -149,7 +149,7 @@ def test_too_small_errors_are_widened() -> None:
 
 
 def test_open_and_endless_cells() -> None:
-    """Open cells count with twice their error; endless ones are left out; both are named."""
+    """Open cells take part, endless ones are left out; both are named."""
     x = axis(10)
     y = np.append(np.log(x[:9]), np.inf)
     found = search(x, y, np.full(10, 0.05), open_upper=np.arange(10) == 8)
