@@ -16,6 +16,7 @@ from harness.findings.finding import (
 )
 from harness.findings.words import break_sentence, comparison_sentence
 
+VOID = ("invalid-client", "failed")
 SLO_OF_METRIC = (("ttft_s", "slo_ttft_s"), ("e2e_s", "slo_e2e_s"))
 
 
@@ -26,10 +27,11 @@ def judge(
     comparison: Comparison | None,
 ) -> Verdict:
     """The verdict of a run."""
-    problem = _void(evidence, cells) or _failed(evidence) or _slo(evidence, cells)
+    problem = _void(evidence, cells, breakpoints) or _failed(evidence) or _slo(evidence, cells)
     sentences = [break_sentence(item) for item in breakpoints]
     if comparison is not None:
         sentences.append(comparison_sentence(comparison, cells, breakpoints))
+    sentences.append(_left_out(cells))
     if problem is None:
         return Verdict(status="pass", text=" ".join(filter(None, sentences)))
     status, reason = problem
@@ -37,24 +39,33 @@ def judge(
     return Verdict(status=status, text=" ".join(filter(None, [reason, *spoken])))
 
 
-def _void(evidence: Evidence, cells: Sequence[Cell]) -> tuple[VerdictStatus, str] | None:
+def _void(
+    evidence: Evidence, cells: Sequence[Cell], breakpoints: Sequence[Breakpoint]
+) -> tuple[VerdictStatus, str] | None:
+    """Whether the run answers at all: some cell is left, it ended, and every curve is judged."""
     if evidence.analysed.empty:
         n = len(evidence.measured)
         return "invalid", f"No request completed ({n} were recorded): this run is no evidence."
-    broken = [cell for cell in cells if cell.state in ("invalid-client", "failed")]
-    if len(broken) == len(cells):
-        first = broken[0].caveats[0] if broken[0].caveats else broken[0].state
+    void = [cell for cell in cells if cell.state in VOID]
+    if len(void) == len(cells):
+        first = void[0].caveats[0] if void[0].caveats else void[0].state
         return "invalid", f"No cell can support a finding: {first}."
-    if len(broken) + sum(cell.state == "partial" for cell in cells) > 0 and any(
-        cell.state == "partial" for cell in cells
-    ):
-        n = sum(cell.state == "partial" for cell in cells)
-        return "undecided", f"{n} of {len(cells)} cells are partial: the run did not finish."
-    if any(cell.state == "invalid-client" for cell in cells):
-        invalid = [cell for cell in cells if cell.state == "invalid-client"]
-        text = f"{len(invalid)} of {len(cells)} cells are void ({invalid[0].caveats[0]})."
-        return "undecided", text
+    n_partial = sum(cell.state == "partial" for cell in cells)
+    if n_partial:
+        return "undecided", f"{n_partial} of {len(cells)} cells are partial: it did not finish."
+    unjudged = [item for item in breakpoints if item.kind == "none" and not item.detectable_effect]
+    if unjudged and any(cell.state == "invalid-client" for cell in cells):
+        return "undecided", f"{len(unjudged)} of {len(breakpoints)} curves cannot be judged."
     return None
+
+
+def _left_out(cells: Sequence[Cell]) -> str:
+    """Cells that no finding rests on, and the first reason; empty without any."""
+    void = [cell for cell in cells if cell.state in VOID]
+    if not void or len(void) == len(cells):
+        return ""
+    reason = void[0].caveats[0] if void[0].caveats else void[0].state
+    return f"Left out as void: {', '.join(cell.id for cell in void)} ({reason})."
 
 
 def _failed(evidence: Evidence) -> tuple[VerdictStatus, str] | None:

@@ -133,7 +133,9 @@ def _percent_interval(value: float | None, low: float | None, high: float | None
 
 
 def _share(value: float | None, low: float | None, high: float | None) -> str:
-    centre = "an unknown share of the rise" if value is None else f"{value:.0%} of the rise"
+    if value is None:
+        return "an unknown share of the rise"
+    centre = f"{value:.0%} of the rise" if value <= 1 else "all of the rise and more"
     if low is None or high is None:
         return centre
     return f"{centre} ({low:.0%} to {high:.0%})"

@@ -1,6 +1,6 @@
 """Turns finished exchanges into records, in the event loop's spare moments.
 
-One greenlet decodes for all users, at most a millisecond at a time. Between slices it waits for a
+One greenlet decodes for all users, a fifth of a millisecond at a time. Between slices it waits for a
 full turn of the loop, in which every socket that has data is read: `gevent.sleep(0)` would not do,
 since the loop runs a greenlet that yields that way again before it looks at any socket.
 """
@@ -19,7 +19,7 @@ from harness.load.client.exchange import Exchange, bounded
 from harness.load.dispatcher import Assignment
 from harness.records.request import Outcome, RequestRecord
 
-SLICE_NS: Final = 1_000_000
+SLICE_NS: Final = 200_000
 Report = Callable[[RequestRecord, int], None]
 """Takes a record and the bytes of its body."""
 

@@ -172,6 +172,35 @@ def test_an_unfinished_run_is_undecided() -> None:
     assert "partial" in text
 
 
+def late(records: list[RequestRecord], cells: set[str]) -> list[RequestRecord]:
+    """The same records, those of some cells sent late by half of what they took."""
+    return [
+        replace(row, sent_ns=(row.intended_ns + (row.first_token_ns or 0)) // 2)
+        if row.cell in cells
+        else row
+        for row in records
+    ]
+
+
+def test_a_void_cell_is_left_out_and_named(jumping: Analysed) -> None:
+    """One cell of sixteen void: the curves are judged without it, and the verdict says so."""
+    scenario = jumping[0].scenario
+    records = late(planted(build_plan(scenario), jump=1.0), {"c00"})
+    status, text = statuses(records, scenario)
+    assert status == "pass"
+    assert "breaks between 192 and 256" in text
+    assert "Left out as void: c00 (the load generator's own lag" in text
+
+
+def test_voids_that_leave_a_curve_unjudged_are_undecided(jumping: Analysed) -> None:
+    """Half of a curve's cells void: no pass in silence."""
+    scenario = jumping[0].scenario
+    cells = {cell.id for cell in jumping[0].plan.cells if cell.accelerated}
+    status, text = statuses(late(planted(build_plan(scenario), jump=1.0), cells), scenario)
+    assert status == "undecided"
+    assert "1 of 2 curves cannot be judged" in text
+
+
 def test_a_missed_slo_is_its_own_status() -> None:
     """Every cell within limits but one: slo_missed, with metric and limit."""
     scenario = make_scenario(SMALL + "\n[limits]\nslo_ttft_s = 0.012\n")

@@ -56,6 +56,14 @@ NO_BREAK = {
             "queue 10%."),
         ),
         (
+            {"share": 1.3, "share_low": 1.2, "share_high": 1.4},
+            (
+                "TTFT P99 on the baseline path breaks between 224 and 256 prompt tokens: it jumps "
+                "by +148% (+120% to +171%). Behind it: kv_wait (a slot is free, KV memory is not), "
+                "all of the rise and more (120% to 140%)."
+            ),
+        ),
+        (
             {"kind": "kink", "effect": 0.6, "ranked": [], "component": None, "at": {}},
             "TTFT P99 bends upwards at 239.5 prompt tokens (between 224 and 256).",
         ),
