@@ -1,8 +1,8 @@
 """Turns finished exchanges into records, in the event loop's spare moments.
 
-One greenlet decodes for all users, a fifth of a millisecond at a time. Between slices it waits for a
-full turn of the loop, in which every socket that has data is read: `gevent.sleep(0)` would not do,
-since the loop runs a greenlet that yields that way again before it looks at any socket.
+One greenlet decodes for all users, 0.2 ms at a time. Between slices it waits for a full turn of the
+loop, in which every socket that has data is read: `gevent.sleep(0)` would not do, since the loop
+runs a greenlet that yields that way again before it looks at any socket.
 """
 
 import time
