@@ -122,6 +122,8 @@ def _blame(item: Breakpoint) -> str:
 def _detectable(item: Breakpoint) -> str:
     if item.detectable_effect is None:
         return ""
+    if item.detectable_effect > 1:
+        return f"; only a jump above {item.detectable_effect:.0%} was sure to be seen here"
     return f"; one above {item.detectable_effect:.0%} would have been seen"
 
 

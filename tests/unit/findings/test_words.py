@@ -73,6 +73,13 @@ NO_BREAK = {
             "above 20% would have been seen."),
         ),
         (
+            {**NO_BREAK, "kind": "none", "detectable_effect": 5.0, "at": {}},
+            (
+                "TTFT P99 shows no break over prompt tokens; only a jump above 500% was sure to be "
+                "seen here."
+            ),
+        ),
+        (
             {**NO_BREAK, "kind": "none", "detectable_effect": None, "axis": "concurrency"},
             ("TTFT P99 on the baseline path: a break over requests in flight cannot be told from a "
             "smooth curve here."),
