@@ -272,7 +272,10 @@ def _predicate(breakpoint_: Breakpoint) -> str:
 def _detectable(breakpoint_: Breakpoint) -> str:
     if breakpoint_.detectable_effect is None:
         return " that this grid could show"
-    return f"; one above {quantity.percent(breakpoint_.detectable_effect)} would have been seen"
+    size = quantity.percent(breakpoint_.detectable_effect)
+    if breakpoint_.detectable_effect > 1:
+        return f"; only a jump above {size} was sure to be seen here"
+    return f"; one above {size} would have been seen"
 
 
 def _relative(breakpoint_: Breakpoint, effect: float | None) -> float | None:
