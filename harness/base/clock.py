@@ -1,4 +1,4 @@
-"""Clocks: the one place that reads the machine's time.
+"""Clocks: the two that measurements stand on, and the map between them.
 
 Everything measured lives on CLOCK_MONOTONIC in integer nanoseconds. Receive stamps from the
 operating system are CLOCK_REALTIME; `RealtimeMap` carries them over and notices a clock step.

@@ -70,7 +70,7 @@ def serve(
         "max_model_len": max_model_len,
         "max_num_batched_tokens": max_num_batched_tokens,
         "kv_tokens": kv_tokens,
-        "threads": threads or default_threads(),
+        "threads": default_threads() if threads is None else threads,
         "max_queue": max_queue,
         "journal": journal,
         "api_key_env": api_key_env,

@@ -16,6 +16,7 @@ from harness.findings.finding import Breakpoint, Cell, Factor, RankedComponent
 from harness.metrics.components import COMPONENT_NAMES, component_matrix
 from harness.stats import breakpoints as stats_breakpoints
 from harness.stats.attribution import Attribution, Ranking, attribute_break, rank_components
+from harness.stats.caveat import Caveat, CaveatKind
 from harness.stats.cell_quantile import cell_quantiles
 
 SHOWN_SHARE = 0.005
@@ -64,7 +65,7 @@ def _find(evidence: Evidence, axis: str, curve: Curve, confidence: float) -> Bre
         return _nothing(evidence, axis, curve, text)
     quantiles = cell_quantiles(segments, analysis.q)
     x = np.array([float(cell.factors[axis]) for cell in curve.cells])
-    shift = 1.0 if x.min() <= 0 else 0.0  # an axis that starts at 0 is taken as log(1 + x)
+    shift = 1.0 - float(x.min()) if x.min() <= 0 else 0.0  # places are logarithmic
     found = stats_breakpoints.find_breakpoint(
         x + shift,
         np.array([item.log_value for item in quantiles]),
@@ -75,6 +76,9 @@ def _find(evidence: Evidence, axis: str, curve: Curve, confidence: float) -> Bre
         confidence=confidence,
         rng=generator(evidence.plan.seed, "break", *map(str, curve.at.items())),
     )
+    if shift:
+        text = f"{axis} is taken as log(x + {shift:g}): octaves and widths are those of the sum."
+        found = replace(found, caveats=(*found.caveats, Caveat(CaveatKind.SHIFTED_AXIS, text)))
     return _describe(evidence, axis, curve, _unshifted(found, shift))
 
 

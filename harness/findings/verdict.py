@@ -46,7 +46,7 @@ def _void(
     if evidence.analysed.empty:
         n = len(evidence.measured)
         return "invalid", f"No request completed ({n} were recorded): this run is no evidence."
-    void = [cell for cell in cells if cell.state in VOID]
+    void = [cell for cell in cells if cell.state == "invalid-client"]
     if len(void) == len(cells):
         first = void[0].caveats[0] if void[0].caveats else void[0].state
         return "invalid", f"No cell can support a finding: {first}."
@@ -82,7 +82,12 @@ def _slo(evidence: Evidence, cells: Sequence[Cell]) -> tuple[VerdictStatus, str]
         limit = getattr(evidence.scenario.limits, key)
         if limit is None:
             continue
-        missed = [cell for cell in cells if (_p99(cell, metric) or 0.0) > limit]
+        usable = [cell for cell in cells if cell.state not in VOID]
+        known = {cell.id: _p99(cell, metric) for cell in usable}
+        missed = [value for value in known.values() if value is not None and value > limit]
+        if not missed and None in known.values():
+            n = sum(value is None for value in known.values())
+            return "undecided", f"The SLO on {metric} cannot be judged in {n} cells: no P99."
         if missed:
             text = (
                 f"{len(missed)} of {len(cells)} cells miss the SLO of {limit * 1e3:g} ms on "

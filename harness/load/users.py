@@ -5,6 +5,7 @@ Locust lends greenlets, the command line and the web page; our own records are t
 """
 
 import os
+import shlex
 import sys
 import time
 from functools import partial
@@ -135,7 +136,10 @@ def _session(options: Any, host: str | None) -> Session:
             f"{file} names no target.url: give --host http://127.0.0.1:8000, "
             "or `tailbreak run`, which starts the bundled server"
         )
-    return reopen(prepare(scenario, url, Path(options.runs_dir)).path)
+    run = prepare(scenario, url, Path(options.runs_dir))
+    command = shlex.join(["locust", *sys.argv[1:]])
+    run.write_json("run.json", {**run.read_json("run.json"), "command": command})
+    return reopen(run.path)
 
 
 def _set_user_count(options: Any, n_users: int) -> None:

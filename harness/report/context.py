@@ -66,13 +66,10 @@ def _run(evidence: Evidence, verdict: Verdict) -> Run:
 
 
 def _reproduce(evidence: Evidence) -> Reproduce:
-    command = evidence.run.get(
-        "command",
-        "locust -f locustfiles/grid.py --headless "
-        f"--scenario scenarios/{evidence.scenario.name}.toml --host {evidence.run['target']}",
-    )
     return Reproduce(
-        command=command, seed=evidence.plan.seed, environment=dict(evidence.environment)
+        command=evidence.run.get("command", "not recorded; scenario.json holds every value"),
+        seed=evidence.plan.seed,
+        environment=dict(evidence.environment),
     )
 
 

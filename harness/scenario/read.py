@@ -35,7 +35,27 @@ def parse_scenario(text: str, file: str) -> Scenario:
     except tomllib.TOMLDecodeError as error:
         problem = Problem(where="(file)", got=str(error), allowed="TOML 1.0")
         raise ScenarioError(file, [problem]) from error
-    return validate_scenario(values, file)
+    scenario = validate_scenario(values, file)
+    problems = _ignored_keys(values, scenario)
+    if problems:
+        raise ScenarioError(file, problems)
+    return scenario
+
+
+def _ignored_keys(values: dict[str, Any], scenario: Scenario) -> list[Problem]:
+    """Keys that the file gives and this scenario would not use: never dropped in silence."""
+    load, target = values.get("load", {}), values.get("target", {})
+    closed = scenario.load.mode == "closed"
+    unused = {"users", "arrivals"} if closed else {"concurrency", "think_time_s"}
+    other = "open" if closed else "closed"
+    problems = [
+        Problem(where=f"load.{key}", got="", allowed=f"only with load.mode = '{other}'")
+        for key in sorted(unused & set(load))
+    ]
+    if "url" in target and "server" in target:
+        allowed = "only without target.url: these are options of the bundled server"
+        problems.append(Problem(where="target.server", got="", allowed=allowed))
+    return problems
 
 
 def validate_scenario(values: dict[str, Any], file: str) -> Scenario:

@@ -34,7 +34,7 @@ class BundledServer(Strict):
 class Target(Strict):
     """Who is measured."""
 
-    url: str | None = Field(default=None, pattern=r"^https?://[^\s/]+(/.*)?$")
+    url: str | None = Field(default=None, pattern=r"^https?://[^\s/@?#]+(/[^\s?#]*)?$")
     api: Api = "openai-chat"
     model: Annotated[str, Field(min_length=1, max_length=200)] = "tiny"
     api_key_env: str | None = Field(default=None, pattern=r"^[A-Z_][A-Z0-9_]*$")
@@ -62,8 +62,6 @@ class Load(Strict):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if self.mode == "open" and self.rate_rps is None:
-            raise ValueError("rate_rps is needed with mode = 'open'")
         if self.mode == "closed" and self.rate_rps is not None:
             raise ValueError("rate_rps belongs to mode = 'open'; a closed loop has concurrency")
         if self.segments_per_cell > self.requests_per_cell:
@@ -183,8 +181,11 @@ class Scenario(Strict):
             raise ValueError("axes.rate_rps needs load.mode = 'open'")
         if "concurrency" in axes and self.load.mode != "closed":
             raise ValueError("axes.concurrency needs load.mode = 'closed'")
-        if self.analysis.axis not in axes:
-            listed = ", ".join(axes)
+        if self.load.mode == "open" and (self.load.rate_rps is None) == ("rate_rps" not in axes):
+            raise ValueError("an open loop needs one of load.rate_rps and axes.rate_rps")
+        numeric = [name for name in axes if name != "accelerated"]
+        if self.analysis.axis not in numeric:
+            listed = ", ".join(numeric) or "no numeric axis"
             raise ValueError(f"analysis.axis is {self.analysis.axis!r}; the grid has: {listed}")
         return self
 

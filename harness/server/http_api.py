@@ -114,6 +114,7 @@ async def _begin(
     arrival_ns: int = request.scope["tailbreak.arrival_ns"]
     watch = Stopwatch(front.pauses, arrival_ns)
     body = await _read_body(front, request, schema)
+    _require_stream(body)
     front.require_room()
     watch.lap("stream")
     tokens = await _tokens_of(front, body)
@@ -127,6 +128,17 @@ async def _begin(
         default_tokens=default_tokens,
     )
     return body, generation, answer
+
+
+def _require_stream(body: GenerationBody) -> None:
+    """Refuse options that only a stream would honour."""
+    if isinstance(body, StreamingBody) and body.stream_options is not None and not body.stream:
+        raise ApiError(
+            400,
+            "stream_options: got an object without stream, allowed only with stream = true",
+            param="stream_options",
+            code="invalid_value",
+        )
 
 
 async def _tokens_of(front: Front, body: GenerationBody) -> list[int]:
@@ -207,6 +219,10 @@ def _add_text_routes(app: FastAPI, front: Front) -> None:
             raise ApiError(400, "body: allowed exactly one of prompt, prompts, messages")
         limit = {"max_model_len": front.limits.max_model_len}
         if body.messages is not None:
+            if "add_special_tokens" in body.model_fields_set:
+                raise ApiError(
+                    400, "add_special_tokens: not with messages, whose template is fixed"
+                )
             ids = await front.encode_chat(body.messages)
             return JSONResponse({"count": len(ids), **limit, "tokens": ids})
         texts = [body.prompt or ""] if body.prompts is None else body.prompts

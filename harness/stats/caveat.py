@@ -27,6 +27,7 @@ class CaveatKind(StrEnum):
     NULL_LEFT_OUT = "null_left_out"
     UNEXPLAINED = "unexplained"
     NO_CHANGE = "no_change"
+    SHIFTED_AXIS = "shifted_axis"
 
 
 @dataclass(frozen=True)

@@ -291,6 +291,17 @@ def test_stop_text_ends_the_answer_before_it(client: Client) -> None:
         assert 0 < n_tokens < 60
 
 
+def test_fields_that_would_do_nothing_are_refused(client: Client) -> None:
+    """Nothing is accepted and ignored: the message names the field and when it is allowed."""
+    whole = client.post("/v1/completions", ask(stream_options={"include_usage": True}))
+    assert whole.status == 400
+    assert "stream_options" in whole.json["error"]["message"]
+    messages = [{"role": "user", "content": WORDS}]
+    count = client.post("/tokenize", {"messages": messages, "add_special_tokens": True})
+    assert count.status == 400
+    assert "add_special_tokens" in count.json["error"]["message"]
+
+
 def test_tokenize_and_detokenize(client: Client) -> None:
     """Counts equal what a prompt is charged; a batch counts each; ids turn back into text."""
     one = client.post("/tokenize", {"prompt": WORDS}).json

@@ -42,6 +42,12 @@ def resolve(url: str) -> Endpoint:
             f"{url}: this version speaks http:// only, TLS is not in it yet; "
             "give the server's plain address, such as http://127.0.0.1:8000"
         )
+    if parts.username is not None or parts.query or parts.fragment:
+        raise SetupError(
+            "the target's URL carries credentials, a query or a fragment; allowed is "
+            "http://host:port, optionally a path. A key goes into the environment variable that "
+            "target.api_key_env names: URLs are kept in files"
+        )
     if parts.scheme != "http" or not parts.hostname:
         raise SetupError(f"{url}: got no http URL, allowed is http://host:port, optionally a path")
     try:

@@ -164,6 +164,41 @@ def test_failures_decide_the_status(share: float, status: str, said: str) -> Non
     assert said in found[1]
 
 
+def test_a_target_that_fails_everywhere_is_its_own_fault() -> None:
+    """A third of every cell failed: exit 1, not an invalid measurement."""
+    records = records_of(build_plan(make_scenario()))
+    bad = [
+        replace(row, outcome=Outcome.HTTP_ERROR) if row.index % 3 == 0 else row for row in records
+    ]
+    status, text = statuses(bad)
+    assert status == "requests_failed"
+    assert "requests failed" in text
+
+
+def test_an_axis_below_zero_is_analysed_and_said() -> None:
+    """Penalties may be negative: places are taken as log(x + shift), reported in x."""
+    text = GRID.replace(
+        f"prompt_tokens = {LENGTHS}", "frequency_penalty = [-2.0, -1.0, 0.0, 1.0, 2.0]"
+    )
+    text = text.replace("requests_per_cell = 600", "requests_per_cell = 40")
+    scenario = make_scenario(text + '\n[analysis]\naxis = "frequency_penalty"\n')
+    records = records_of(build_plan(scenario))
+    found = analysed(make_evidence(records, scenario))[2][0]
+    assert any("log(x + 3)" in caveat for caveat in found.caveats)
+
+
+def test_an_slo_is_judged_on_usable_cells_only() -> None:
+    """A cell void for the client's own lag cannot miss an SLO."""
+    scenario = make_scenario(SMALL + "\n[limits]\nslo_ttft_s = 0.05\n")
+    records = [
+        replace(row, sent_ns=row.intended_ns + 90 * MS, first_token_ns=row.intended_ns + 95 * MS)
+        if row.cell == "c00"
+        else row
+        for row in records_of(build_plan(scenario))
+    ]
+    assert statuses(records, scenario)[0] != "slo_missed"
+
+
 def test_an_unfinished_run_is_undecided() -> None:
     """Half the rows: no pass in silence."""
     records = records_of(build_plan(make_scenario()))
