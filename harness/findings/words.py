@@ -1,8 +1,26 @@
-"""Findings as sentences: what a person reads first. One breakpoint, one or two plain sentences."""
+"""Findings as sentences: what a person reads first.
 
+One breakpoint, one or two plain sentences. The verdict and the report's captions are built from
+the same pieces, so they agree: an open bound stays open, and a component that is not certain is not
+called the cause.
+"""
+
+import math
 from collections.abc import Mapping, Sequence
+from typing import Final
 
-from harness.findings.finding import Breakpoint, Cell, ComparedMetric, Comparison
+from harness.findings.finding import Breakpoint, Cell, ComparedMetric, Comparison, Factor
+from harness.findings.quantity import (
+    TIMES,
+    change_interval,
+    factor_value,
+    fixed,
+    number,
+    percent,
+    share_decimals,
+    share_phrase,
+)
+from harness.findings.text import short
 from harness.metrics.phases import COMPONENTS
 
 UNIT_OF_AXIS: Mapping[str, str] = {
@@ -20,6 +38,7 @@ NAME_OF_METRIC: Mapping[str, str] = {
     "service_ttft_s": "service TTFT",
     "service_e2e_s": "service E2E",
 }
+_LARGEST_LOG: Final = 50.0
 
 
 def metric_words(metric: str, q: float) -> str:
@@ -27,7 +46,7 @@ def metric_words(metric: str, q: float) -> str:
     return f"{NAME_OF_METRIC[metric]} P{q * 100:g}"
 
 
-def where_words(at: Mapping[str, object]) -> str:
+def where_words(at: Mapping[str, Factor]) -> str:
     """The other factors: `on the baseline path, at frequency_penalty 0.5`; empty without any."""
     parts = []
     rest = dict(at)
@@ -35,33 +54,86 @@ def where_words(at: Mapping[str, object]) -> str:
         path = "accelerated" if rest.pop("accelerated") else "baseline"
         parts.append(f"on the {path} path")
     if rest:
-        parts.append("at " + ", ".join(f"{name} {_plain(value)}" for name, value in rest.items()))
+        said = (f"{short(name)} {short(factor_value(value))}" for name, value in rest.items())
+        parts.append("at " + ", ".join(said))
     return ", ".join(parts)
 
 
-def break_sentence(item: Breakpoint) -> str:
-    """What happens to the metric along the axis, and what is behind it."""
-    where = where_words(item.at)
-    subject = metric_words(item.metric, item.q) + (f" {where}" if where else "")
-    unit = UNIT_OF_AXIS.get(item.axis, item.axis)
-    blame = _blame(item)
-    match item.kind:
-        case "jump" | "both":
-            what = f"{subject} breaks between {_plain(item.low)} and {_plain(item.high)} {unit}"
-            size = _percent_interval(item.effect, item.effect_low, item.effect_high)
-            return f"{what}: it jumps by {size}.{blame}"
-        case "kink":
-            what = f"{subject} bends upwards at {_plain(item.location)} {unit}"
-            where_range = f" (between {_plain(item.low)} and {_plain(item.high)})"
-            return f"{what}{where_range}.{blame}"
-        case "staircase":
-            return f"{subject} climbs in several similar steps over {unit}: no single break.{blame}"
-        case "gradual":
-            return f"{subject} rises gradually over {unit}: no break{_detectable(item)}."
-        case _ if item.detectable_effect is None:
-            return f"{subject}: a break over {unit} cannot be told from a smooth curve here."
-        case _:
-            return f"{subject} shows no break over {unit}{_detectable(item)}."
+def break_sentence(item: Breakpoint, subject: str = "") -> str:
+    """What happens to the metric along the axis, and what is behind it.
+
+    Without a `subject` it is the metric and the other factors: `TTFT P99 on the baseline path`.
+    """
+    place = where_words(item.at)
+    subject = subject or metric_words(item.metric, item.q) + (f" {place}" if place else "")
+    if item.kind == "none" and item.detectable_effect is None:
+        over = axis_words(item.axis)
+        return f"{subject}: a break over {over} cannot be told from a smooth curve here."
+    said = f"{subject} {_predicate(item)}."
+    behind = "" if item.kind in ("none", "gradual") else cause(item)
+    return f"{said} {behind}." if behind else said
+
+
+def axis_words(axis: str) -> str:
+    """`prompt tokens`; an axis without a unit keeps its name."""
+    return UNIT_OF_AXIS.get(axis) or short(axis)
+
+
+def axis_value(value: float) -> str:
+    """A place on the axis: whole numbers as they are, others with three digits."""
+    return number(value) if value != int(value) else factor_value(value)
+
+
+def where(item: Breakpoint) -> str:
+    """`between 224 and 256 prompt tokens`, or what is known of it: an open bound stays open."""
+    low, high = item.low, item.high
+    if low is not None and high is not None:
+        if low == high:
+            return f"at {_on_axis(item, axis_value(low))}"
+        return f"between {_on_axis(item, f'{axis_value(low)} and {axis_value(high)}')}"
+    if low is not None:
+        return f"somewhere above {_on_axis(item, axis_value(low))}"
+    if high is not None:
+        return f"somewhere below {_on_axis(item, axis_value(high))}"
+    if item.location is not None:
+        return f"near {_on_axis(item, axis_value(item.location))}, interval unknown"
+    return f"at an unknown place over {axis_words(item.axis)}"
+
+
+def surface_words(item: Breakpoint) -> str:
+    """The axes of a surface: `prompt tokens \u00d7 requests in flight`."""
+    return f" {TIMES} ".join(axis_words(name) for name in item.axes or [item.axis])
+
+
+def relative_effect(item: Breakpoint, effect: float | None) -> float | None:
+    """An effect as a relative change; a kink's, in log units per octave, for each doubling."""
+    if effect is None or item.kind != "kink":
+        return effect
+    return math.expm1(min(effect, _LARGEST_LOG))
+
+
+def size_interval(item: Breakpoint) -> str:
+    """`+148 % (+120 to +171 %)`; a kink's is the added rise for each doubling of the axis."""
+    effect = relative_effect(item, item.effect)
+    if effect is None:
+        return ""
+    low, high = item.effect_low, item.effect_high
+    return change_interval(effect, relative_effect(item, low), relative_effect(item, high))
+
+
+def cause(item: Breakpoint) -> str:
+    """The component behind it and its share, or the ranked ones; empty where nothing is known."""
+    if item.component is not None:
+        name = short(item.component)
+        meaning = COMPONENTS.get(item.component, "as the server names it")
+        return f"Behind it: {name} ({meaning}), {_share(item)}"
+    known = [(part.component, part.share) for part in item.ranked if part.share is not None]
+    if not known:
+        return ""
+    first = ", ".join(
+        f"{short(name)} {fixed(share * 100, share_decimals(share))} %" for name, share in known[:3]
+    )
+    return f"No single component is certain to hold half of it; ranked: {first}"
 
 
 def comparison_sentence(
@@ -94,7 +166,7 @@ def _cell_words(item: ComparedMetric, cells: Sequence[Cell]) -> str:
     factors = next(cell.factors for cell in cells if cell.id == item.cell)
     shown = {name: value for name, value in factors.items() if name != "accelerated"}
     return ", ".join(
-        f"{_plain(value)} {UNIT_OF_AXIS.get(name, name)}" for name, value in shown.items()
+        f"{short(factor_value(value))} {axis_words(name)}" for name, value in shown.items()
     )
 
 
@@ -106,42 +178,68 @@ def _ratio_words(item: ComparedMetric) -> str:
     return times
 
 
-def _blame(item: Breakpoint) -> str:
-    if item.component is not None:
-        share = _share(item.share, item.share_low, item.share_high)
-        meaning = COMPONENTS.get(item.component, "as the server names it")
-        return f" Behind it: {item.component} ({meaning}), {share}."
-    if item.ranked:
-        first = ", ".join(
-            f"{part.component} {part.share:.0%}" for part in item.ranked[:3] if part.share
-        )
-        return f" No single component explains it; ranked: {first}."
-    return ""
+def _predicate(item: Breakpoint) -> str:
+    """What the metric does: the part of the sentence after its subject."""
+    over, size, falls = axis_words(item.axis), size_interval(item), _falls(item)
+    match item.kind:
+        case "none":
+            return f"shows no break over {over}{_detectable(item)}"
+        case "gradual":
+            verb = "falls" if falls else "rises"
+            by = f" by {size}" if size else ""
+            return f"{verb} gradually{by} {_span(item)}{_width(item)}: no break{_detectable(item)}"
+        case "staircase":
+            verb = "falls" if falls else "climbs"
+            by = f", such as {size}" if size else ""
+            return f"{verb} in several similar steps {_span(item)}{by}: no single break"
+        case "surface":
+            by = f" by {size}" if size else ""
+            return f"changes regime{by} on a surface over {surface_words(item)}"
+        case "kink":
+            way = "downwards" if falls else "upwards"
+            by = f", by {size} for each doubling" if size else ""
+            return f"bends {way} {where(item)}{by}"
+        case _:
+            verb = "drops" if falls else "jumps"
+            tail = " and changes slope there" if item.kind == "both" else ""
+            return f"breaks {where(item)}: it {verb} by {size or 'an unknown amount'}{tail}"
+
+
+def _falls(item: Breakpoint) -> bool:
+    return item.effect is not None and item.effect < 0
+
+
+def _on_axis(item: Breakpoint, values: str) -> str:
+    """`256 prompt tokens`, but `frequency_penalty 0.5`."""
+    unit = UNIT_OF_AXIS.get(item.axis)
+    return f"{values} {unit}" if unit else f"{short(item.axis)} {values}"
+
+
+def _span(item: Breakpoint) -> str:
+    """The stretch of a slow change; the whole axis where it has no bound."""
+    if item.low is None and item.high is None:
+        return f"over {axis_words(item.axis)}"
+    return where(item)
+
+
+def _width(item: Breakpoint) -> str:
+    if item.width_octaves is None or item.width_octaves <= 0:
+        return ""
+    return f" over {number(item.width_octaves, 2)} octaves"
 
 
 def _detectable(item: Breakpoint) -> str:
     if item.detectable_effect is None:
         return ""
+    size = percent(item.detectable_effect)
     if item.detectable_effect > 1:
-        return f"; only a jump above {item.detectable_effect:.0%} was sure to be seen here"
-    return f"; one above {item.detectable_effect:.0%} would have been seen"
+        return f"; only a jump above {size} was sure to be seen here"
+    return f"; one above {size} would have been seen"
 
 
-def _percent_interval(value: float | None, low: float | None, high: float | None) -> str:
-    centre = "an unknown amount" if value is None else f"{value:+.0%}"
-    if low is None or high is None:
-        return centre
-    return f"{centre} ({low:+.0%} to {high:+.0%})"
-
-
-def _share(value: float | None, low: float | None, high: float | None) -> str:
-    if value is None:
-        return "an unknown share of the rise"
-    centre = f"{value:.0%} of the rise" if value <= 1 else "all of the rise and more"
-    if low is None or high is None:
-        return centre
-    return f"{centre} ({low:.0%} to {high:.0%})"
-
-
-def _plain(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+def _share(item: Breakpoint) -> str:
+    fall = "change" if item.kind == "kink" else "drop"
+    of = f"the {fall}" if _falls(item) else "the rise"
+    if item.share is None:
+        return f"an unknown share of {of}"
+    return share_phrase(item.share, item.share_low, item.share_high, of)

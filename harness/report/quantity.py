@@ -5,13 +5,51 @@ an invented number; what is undefined has no text here (`None`) and the page sho
 reason. Nothing here knows a report.
 """
 
-import math
 from dataclasses import dataclass
 from typing import Final
 
+from harness.findings.quantity import (
+    MINUS,
+    TIMES,
+    change,
+    change_interval,
+    decimals_of,
+    factor_value,
+    fixed,
+    number,
+    percent,
+    share_decimals,
+)
+
+__all__ = [
+    "AT_LEAST",
+    "AT_MOST",
+    "DASH",
+    "MICRO",
+    "MILLI",
+    "MINUS",
+    "OPEN",
+    "SECOND",
+    "TIMES",
+    "Unit",
+    "change",
+    "change_interval",
+    "count",
+    "decimals_of",
+    "duration",
+    "duration_interval",
+    "factor_value",
+    "fixed",
+    "long_duration",
+    "number",
+    "percent",
+    "ratio_interval",
+    "share_interval",
+    "shared_unit",
+    "unit_of",
+]
+
 DASH: Final = "\u2013"
-MINUS: Final = "\u2212"
-TIMES: Final = "\u00d7"
 AT_LEAST: Final = "\u2265"
 AT_MOST: Final = "\u2264"
 OPEN: Final = "?"
@@ -43,38 +81,6 @@ def shared_unit(largest_s: float) -> Unit:
     if largest_s >= 10.0:
         return SECOND
     return MILLI if largest_s >= 1e-3 or largest_s == 0.0 else MICRO
-
-
-def decimals_of(value: float, digits: int = 3) -> int:
-    """Decimals that show `digits` significant digits of `value`."""
-    if value == 0.0:
-        return 0
-    lead = math.floor(math.log10(abs(value)))
-    rounded = round(value, digits - 1 - lead)
-    lead = math.floor(math.log10(abs(rounded))) if rounded else lead
-    return max(0, digits - 1 - lead)
-
-
-def fixed(value: float, decimals: int) -> str:
-    """`value` with a typographic minus; never a negative zero."""
-    text = f"{value:.{decimals}f}"
-    if not float(text):
-        text = text.lstrip("-")
-    return text.replace("-", MINUS)
-
-
-def number(value: float, digits: int = 3) -> str:
-    """A plain number with that many significant digits."""
-    return fixed(value, decimals_of(value, digits))
-
-
-def factor_value(value: float | str) -> str:
-    """A grid value as the scenario wrote it: 256, 0.5, true."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        return value
-    return f"{value:.12g}".replace("-", MINUS)
 
 
 def duration(seconds: float, unit: Unit | None = None) -> str:
@@ -121,39 +127,15 @@ def ratio_interval(value: float | None, low: float | None, high: float | None) -
     return f"{fixed(value, decimals)} ({_range(low, high, decimals)})"
 
 
-def percent(share: float, digits: int = 2) -> str:
-    """`82 %`; small shares keep a second digit: `0.25 %`."""
-    value = share * 100
-    return f"{number(value, digits if abs(value) < 100 else 3)} %"
-
-
 def share_interval(value: float | None, low: float | None, high: float | None) -> str | None:
     """`82 % (75-88)`; None where nothing is known."""
     if value is None:
         return None
     if low is None and high is None:
         return percent(value)
-    known = [abs(v) for v in (value, low, high) if v is not None]
-    decimals = 0 if max(known) >= 0.01 else decimals_of(max(known) * 100, 2)
+    decimals = share_decimals(value, low, high)
     bounds = _range(_scaled(low, 100), _scaled(high, 100), decimals)
     return f"{fixed(value * 100, decimals)} % ({bounds})"
-
-
-def change(effect: float) -> str:
-    """A relative change with its sign: `+148 %`."""
-    value = effect * 100
-    text = number(value, 2 if abs(value) < 100 else 3)
-    return f"{'+' if value > 0 else ''}{text} %"
-
-
-def change_interval(value: float, low: float | None, high: float | None) -> str:
-    """`+148 % (+120 to +171 %)`; an open side is said in words."""
-    text = change(value)
-    if low is not None and high is not None:
-        return f"{text} ({change(low).removesuffix(' %')} to {change(high)})"
-    if low is not None:
-        return f"{text} (at least {change(low)})"
-    return f"{text} (at most {change(high)})" if high is not None else text
 
 
 def count(value: float) -> str:

@@ -1,39 +1,16 @@
-"""Words from outside, made safe to show: bounded, on one line, without control characters.
-
-Titles, addresses and error texts come from servers and files and may hold anything. Escaping is
-the template's work; here a text loses what could reorder or hide its neighbours, and its excess.
-"""
+"""Texts of the page: instants, sentences and ids."""
 
 import re
-import unicodedata
 from typing import Final
 
-LINE_LIMIT: Final = 300
-NAME_LIMIT: Final = 32
+from harness.findings.text import line, short
+
+__all__ = ["glued", "instant", "line", "sentences", "short", "slug", "unique_slugs"]
 _INSTANT: Final = re.compile(
     r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII
 )
 _UNITS: Final = re.compile(r"(?<=[\d?]) (?=(?:%|ms|s|\u00b5s)(?!\w))")
 _SENTENCE_ENDS: Final = re.compile(r"(?<=[.!?]) (?=[A-Z])")
-_SPACES: Final = re.compile(r"\s+")
-_JOINERS: Final = "\u200c\u200d"  # letters of Persian and Hindi, and emoji, need them
-_HIDDEN: Final = frozenset({"Cc", "Cs", "Co", "Cn"})
-
-
-def line(text: str, limit: int = LINE_LIMIT) -> str:
-    """One line of at most `limit` characters; what was left out is counted."""
-    head = text[: limit * 4]
-    flat = _SPACES.sub(" ", "".join(map(_visible, head))).strip()
-    left_out = len(text) - len(head) + max(0, len(flat) - limit)
-    if not left_out:
-        return flat
-    return f"{flat[:limit].rstrip()}\u2026 [{left_out:,} more characters]"
-
-
-def short(text: str, limit: int = NAME_LIMIT) -> str:
-    """A name for an axis, a heading or a label: at most `limit` characters, dots at a cut."""
-    flat = line(text[: limit * 4], limit * 4)
-    return flat if len(flat) <= limit else f"{flat[: limit - 1].rstrip()}\u2026"
 
 
 def instant(text: str) -> str:
@@ -72,12 +49,3 @@ def unique_slugs(texts: list[str]) -> list[str]:
         seen.add(name)
         slugs.append(name)
     return slugs
-
-
-def _visible(character: str) -> str:
-    if character.isspace():
-        return " "
-    category = unicodedata.category(character)
-    if category == "Cf":  # marks that turn the reading direction, and other marks without a shape
-        return character if character in _JOINERS else ""
-    return "\ufffd" if category in _HIDDEN else character

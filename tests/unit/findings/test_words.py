@@ -36,7 +36,11 @@ def make_break(**changes: Any) -> Breakpoint:
 
 NO_BREAK = {
     "location": None, "low": None, "high": None, "effect": None, "effect_low": None,
-    "effect_high": None, "component": None, "share": None, "share_low": None, "share_high": None,
+    "effect_high": None, "width_octaves": None, "component": None, "share": None,
+    "share_low": None, "share_high": None,
+}  # fmt: skip
+UNKNOWN: dict[str, Any] = {
+    "component": None, "share": None, "share_low": None, "share_high": None, "ranked": [],
 }  # fmt: skip
 
 
@@ -46,37 +50,98 @@ NO_BREAK = {
         (
             {},
             ("TTFT P99 on the baseline path breaks between 224 and 256 prompt tokens: it jumps by "
-            "+148% (+120% to +171%). Behind it: kv_wait (a slot is free, KV memory is not), "
-            "82% of the rise (75% to 88%)."),
+            "+148 % (+120 to +171 %). Behind it: kv_wait (a slot is free, KV memory is not), "
+            "82 % of the rise (75 to 88 %)."),
         ),
         (
             {"component": None, "share": None, "share_low": None, "share_high": None},
             ("TTFT P99 on the baseline path breaks between 224 and 256 prompt tokens: it jumps by "
-            "+148% (+120% to +171%). No single component explains it; ranked: kv_wait 82%, "
-            "queue 10%."),
+            "+148 % (+120 to +171 %). No single component is certain to hold half of it; "
+            "ranked: kv_wait 82 %, queue 10 %."),
         ),
         (
             {"share": 1.3, "share_low": 1.2, "share_high": 1.4},
             (
                 "TTFT P99 on the baseline path breaks between 224 and 256 prompt tokens: it jumps "
-                "by +148% (+120% to +171%). Behind it: kv_wait (a slot is free, KV memory is not), "
-                "all of the rise and more (120% to 140%)."
+                "by +148 % (+120 to +171 %). Behind it: kv_wait (a slot is free, KV memory is "
+                "not), all of the rise and more (120 to 140 %)."
             ),
         ),
         (
-            {"kind": "kink", "effect": 0.6, "ranked": [], "component": None, "at": {}},
-            "TTFT P99 bends upwards at 239.5 prompt tokens (between 224 and 256).",
+            {"kind": "kink", "effect": None, **UNKNOWN, "at": {}},
+            "TTFT P99 bends upwards between 224 and 256 prompt tokens.",
+        ),
+        (
+            {"kind": "kink", "effect": 0.3, "effect_low": 0.2, "effect_high": 0.4},
+            ("TTFT P99 on the baseline path bends upwards between 224 and 256 prompt tokens, by "
+            "+35 % (+22 to +49 %) for each doubling. Behind it: kv_wait (a slot is free, KV "
+            "memory is not), 82 % of the rise (75 to 88 %)."),
+        ),
+        (
+            {"kind": "kink", "effect": -0.3, "effect_low": -0.4, "effect_high": -0.2,
+             "share_low": None, "share_high": None},
+            ("TTFT P99 on the baseline path bends downwards between 224 and 256 prompt tokens, by "
+            "\u221226 % (\u221233 to \u221218 %) for each doubling. Behind it: kv_wait (a slot is "
+            "free, KV memory is not), 82 % of the change."),
+        ),
+        (
+            {"effect": -0.3, "effect_low": -0.4, "effect_high": -0.2, "share_high": None},
+            ("TTFT P99 on the baseline path breaks between 224 and 256 prompt tokens: it drops by "
+            "\u221230 % (\u221240 to \u221220 %). Behind it: kv_wait (a slot is free, KV memory is "
+            "not), 82 % of the drop (at least 75 %)."),
+        ),
+        (
+            {"kind": "both", **UNKNOWN},
+            ("TTFT P99 on the baseline path breaks between 224 and 256 prompt tokens: it jumps by "
+            "+148 % (+120 to +171 %) and changes slope there."),
+        ),
+        (
+            {"low": None, **UNKNOWN, "effect_low": None},
+            ("TTFT P99 on the baseline path breaks somewhere below 256 prompt tokens: it jumps by "
+            "+148 % (at most +171 %)."),
+        ),
+        (
+            {"high": None, **UNKNOWN, "effect_high": None},
+            ("TTFT P99 on the baseline path breaks somewhere above 224 prompt tokens: it jumps by "
+            "+148 % (at least +120 %)."),
+        ),
+        (
+            {"low": None, "high": None, **UNKNOWN},
+            ("TTFT P99 on the baseline path breaks near 240 prompt tokens, interval unknown: it "
+            "jumps by +148 % (+120 to +171 %)."),
+        ),
+        (
+            {"axis": "frequency_penalty", "low": 0.5, "high": 0.75, **UNKNOWN},
+            ("TTFT P99 on the baseline path breaks between frequency_penalty 0.500 and 0.750: it "
+            "jumps by +148 % (+120 to +171 %)."),
+        ),
+        (
+            {"kind": "surface", "axes": ["prompt_tokens", "concurrency"], "effect": None,
+             **UNKNOWN},
+            ("TTFT P99 on the baseline path changes regime on a surface over prompt tokens \u00d7 "
+            "requests in flight."),
+        ),
+        (
+            {"kind": "staircase", "low": 64.0, **UNKNOWN},
+            ("TTFT P99 on the baseline path climbs in several similar steps between 64 and 256 "
+            "prompt tokens, such as +148 % (+120 to +171 %): no single break."),
+        ),
+        (
+            {"kind": "gradual", "low": 64.0, "high": 368.0, "width_octaves": 2.5, "ranked": []},
+            ("TTFT P99 on the baseline path rises gradually by +148 % (+120 to +171 %) between 64 "
+            "and 368 prompt tokens over 2.5 octaves: no break; one above 20 % would have been "
+            "seen."),
         ),
         (
             {**NO_BREAK, "kind": "gradual", "at": {"accelerated": True}},
             ("TTFT P99 on the accelerated path rises gradually over prompt tokens: no break; one "
-            "above 20% would have been seen."),
+            "above 20 % would have been seen."),
         ),
         (
             {**NO_BREAK, "kind": "none", "detectable_effect": 5.0, "at": {}},
             (
-                "TTFT P99 shows no break over prompt tokens; only a jump above 500% was sure to be "
-                "seen here."
+                "TTFT P99 shows no break over prompt tokens; only a jump above 500 % was sure to "
+                "be seen here."
             ),
         ),
         (

@@ -28,7 +28,7 @@ def test_breaks_come_before_curves_without() -> None:
     """What was found stands first in the table."""
     report = make_report(breakpoints=make_report().breakpoints[::-1])
     rows = [row for row in render_summary(report).splitlines() if "TTFT P99 |" in row]
-    assert rows[0].startswith("| baseline, TTFT P99 | between prompt_tokens 224 and 256 | jump |")
+    assert rows[0].startswith("| baseline, TTFT P99 | between 224 and 256 prompt tokens | jump |")
 
 
 def test_worst_cells_are_in_order() -> None:

@@ -1,126 +1,36 @@
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
+from harness.findings.words import break_sentence
 from harness.metrics.phases import COMPONENTS
 from harness.report import words
-from harness.report.schema import ComparedMetric
-from tests.unit.report.make_report import make_gradual, make_jump
-
-OPEN_SHARE: dict[str, Any] = {
-    "component": None, "share": None, "share_low": None, "share_high": None,
-}  # fmt: skip
+from harness.report.schema import BreakKind, ComparedMetric
+from tests.unit.report.make_report import make_jump
 
 
-@pytest.mark.parametrize(
-    ("changes", "sentence"),
-    [
-        (
-            {},
-            ("Baseline TTFT P99 jumps by +148 % (+120 to +171 %) between prompt_tokens 224 and "
-            "256; behind it: waiting for KV memory (82 % of the rise, 75\u201388 %)."),
-        ),
-        (
-            {"at": {}, "kind": "both"},
-            ("TTFT P99 jumps by +148 % (+120 to +171 %) between prompt_tokens 224 and 256 and "
-            "changes slope there; behind it: waiting for KV memory (82 % of the rise, "
-            "75\u201388 %)."),
-        ),
-        (
-            {"effect": -0.3, "effect_low": -0.4, "effect_high": -0.2, "ranked": [], **OPEN_SHARE},
-            ("Baseline TTFT P99 drops by \u221230 % (\u221240 to \u221220 %) between prompt_tokens "
-            "224 and 256; no component is known."),
-        ),
-        (
-            {"high": None, "effect_high": None, **OPEN_SHARE},
-            ("Baseline TTFT P99 jumps by +148 % (at least +120 %) somewhere above prompt_tokens "
-            "224; no component is certain to hold half of it; first is waiting for KV memory "
-            "(82 %, 75\u201388)."),
-        ),
-        (
-            {"low": None, "effect": None, "ranked": [], **OPEN_SHARE},
-            "Baseline TTFT P99 jumps somewhere below prompt_tokens 256; no component is known.",
-        ),
-        (
-            {"low": None, "high": None, "ranked": [], **OPEN_SHARE},
-            ("Baseline TTFT P99 jumps by +148 % (+120 to +171 %) near prompt_tokens 240, interval "
-            "unknown; no component is known."),
-        ),
-        (
-            {
-                "kind": "kink", "effect": 0.3, "effect_low": 0.2, "effect_high": 0.4,
-                "at": {"accelerated": True, "cot_depth": 2}, "share_low": None, "share_high": None,
-            },
-            ("Accelerated TTFT P99 at cot_depth 2 starts to climb faster, +35 % (+22 to +49 %) for "
-            "each doubling, between prompt_tokens 224 and 256; behind it: waiting for KV memory "
-            "(82 % of the rise)."),
-        ),
-        (
-            {"kind": "staircase", "q": 0.5, "low": 64.0},
-            ("Baseline TTFT P50 climbs a staircase of similar small steps, such as +148 % (+120 to "
-            "+171 %), between prompt_tokens 64 and 256; none is a break of its own."),
-        ),
-        (
-            {"kind": "surface", "axes": ["prompt_tokens", "concurrency"], "effect": None},
-            ("Baseline TTFT P99 changes regime on a surface over prompt_tokens \u00d7 concurrency; "
-            "behind it: waiting for KV memory (82 % of the rise, 75\u201388 %)."),
-        ),
-    ],
-)  # fmt: skip
-def test_sentence(changes: dict[str, Any], sentence: str) -> None:
-    """Each kind of break has its sentence, and an open bound is never filled in."""
-    assert words.sentence(make_jump(**changes)) == sentence
-
-
-@pytest.mark.parametrize(
-    ("changes", "sentence"),
-    [
-        (
-            {},
-            (
-                "Accelerated TTFT P99 rises gradually by +350 % (+310 to +390 %) between "
-                "prompt_tokens 64 and 368 over 2.5 octaves; no place stands out as a break."
-            ),
-        ),
-        (
-            {"low": None, "high": None, "effect": None, "width_octaves": None},
-            (
-                "Accelerated TTFT P99 rises gradually along prompt_tokens; no place stands out as "
-                "a break."
-            ),
-        ),
-        (
-            {"kind": "none"},
-            (
-                "Accelerated TTFT P99 has no break along prompt_tokens; one above 25 % would have "
-                "been seen."
-            ),
-        ),
-        (
-            {"kind": "none", "detectable_effect": None},
-            "Accelerated TTFT P99 has no break along prompt_tokens that this grid could show.",
-        ),
-    ],
-)
-def test_no_break(changes: dict[str, Any], sentence: str) -> None:
-    """Without a break the sentence says what would have been seen, or that nothing would."""
-    assert words.sentence(make_gradual(**changes)) == sentence
+@pytest.mark.parametrize("kind", get_args(BreakKind))
+@pytest.mark.parametrize("effect", [1.48, -0.3, None])
+def test_a_caption_is_the_verdict_sentence(kind: BreakKind, effect: float | None) -> None:
+    """The page says of a curve what the verdict says of it."""
+    item = make_jump(kind=kind, effect=effect)
+    assert words.sentence(item) == break_sentence(item)
 
 
 def test_short_sentence_needs_no_place() -> None:
     """Below a picture that names metric and factors, neither is said again."""
-    item = make_jump(at={"accelerated": False, "cot_depth": 2}, ranked=[], **OPEN_SHARE)
-    assert words.short_sentence(item).startswith("Baseline jumps by +148 %")
+    item = make_jump(at={"accelerated": False, "cot_depth": 2})
+    assert words.short_sentence(item).startswith("Baseline breaks between 224 and 256 prompt")
 
 
 @pytest.mark.parametrize(
     ("kind", "title"),
     [
-        ("jump", "Baseline at cot_depth 2: jump between prompt_tokens 224 and 256"),
-        ("none", "Baseline at cot_depth 2: no break along prompt_tokens"),
-        ("gradual", "Baseline at cot_depth 2: gradual along prompt_tokens"),
-        ("staircase", "Baseline at cot_depth 2: staircase along prompt_tokens"),
-        ("surface", "Baseline at cot_depth 2: surface over prompt_tokens"),
+        ("jump", "Baseline at cot_depth 2: jump between 224 and 256 prompt tokens"),
+        ("none", "Baseline at cot_depth 2: no break over prompt tokens"),
+        ("gradual", "Baseline at cot_depth 2: gradual over prompt tokens"),
+        ("staircase", "Baseline at cot_depth 2: staircase over prompt tokens"),
+        ("surface", "Baseline at cot_depth 2: surface over prompt tokens"),
     ],
 )
 def test_headline(kind: str, title: str) -> None:
