@@ -14,7 +14,7 @@ from harness.findings.finding import (
     Verdict,
     VerdictStatus,
 )
-from harness.findings.words import break_sentence, comparison_sentence
+from harness.findings.words import break_sentences, comparison_sentence
 
 VOID = ("invalid-client", "failed")
 SLO_OF_METRIC = (("ttft_s", "slo_ttft_s"), ("e2e_s", "slo_e2e_s"))
@@ -28,7 +28,7 @@ def judge(
 ) -> Verdict:
     """The verdict of a run."""
     problem = _void(evidence, cells, breakpoints) or _failed(evidence) or _slo(evidence, cells)
-    sentences = [break_sentence(item) for item in breakpoints]
+    sentences = break_sentences(breakpoints)
     if comparison is not None:
         sentences.append(comparison_sentence(comparison, cells, breakpoints))
     sentences.append(_left_out(cells))

@@ -39,6 +39,8 @@ NAME_OF_METRIC: Mapping[str, str] = {
     "service_e2e_s": "service E2E",
 }
 _LARGEST_LOG: Final = 50.0
+FOLDED: Final = 2
+"""So many curves without a break are said one by one."""
 
 
 def metric_words(metric: str, q: float) -> str:
@@ -72,6 +74,23 @@ def break_sentence(item: Breakpoint, subject: str = "") -> str:
     said = f"{subject} {_predicate(item)}."
     behind = "" if item.kind in ("none", "gradual") else cause(item)
     return f"{said} {behind}." if behind else said
+
+
+def break_sentences(items: Sequence[Breakpoint]) -> list[str]:
+    """A sentence per curve, those with a break first; many curves without one share theirs."""
+    quiet = [item for item in items if item.kind == "none"]
+    if len(quiet) <= FOLDED:
+        return [break_sentence(item) for item in items]
+    loud = [break_sentence(item) for item in items if item.kind != "none"]
+    n_open = sum(item.detectable_effect is None for item in quiet)
+    first = quiet[0]
+    said = (
+        f"{metric_words(first.metric, first.q)} shows no break over {axis_words(first.axis)} on "
+        f"{len(quiet)} of {len(items)} curves"
+    )
+    if n_open:
+        said += f"; on {n_open} of them a break cannot be told from a smooth curve"
+    return [*loud, f"{said}."]
 
 
 def axis_words(axis: str) -> str:

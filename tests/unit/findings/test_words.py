@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from harness.findings.finding import Breakpoint, RankedComponent
-from harness.findings.words import break_sentence, metric_words, where_words
+from harness.findings.words import break_sentence, break_sentences, metric_words, where_words
 
 
 def make_break(**changes: Any) -> Breakpoint:
@@ -178,3 +178,17 @@ def test_quantiles_are_named_as_the_field_does() -> None:
     """P99, P99.9, P50: no trailing zeros."""
     assert metric_words("e2e_s", 0.999) == "E2E P99.9"
     assert metric_words("itl_s", 0.5) == "ITL P50"
+
+
+def test_many_quiet_curves_share_a_sentence() -> None:
+    """Six curves, one of them broken: the break is said first, five others in one sentence."""
+    quiet = make_break(**NO_BREAK, kind="none", detectable_effect=0.3)
+    unclear = make_break(**NO_BREAK, kind="none", detectable_effect=None)
+    said = break_sentences([quiet, quiet, unclear, make_break(), unclear, quiet])
+    assert len(said) == 2
+    assert "breaks between 224 and 256" in said[0]
+    assert said[1] == (
+        "TTFT P99 shows no break over prompt tokens on 5 of 6 curves; on 2 of them a break cannot "
+        "be told from a smooth curve."
+    )
+    assert len(break_sentences([quiet, unclear])) == 2
