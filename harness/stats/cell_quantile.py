@@ -64,9 +64,9 @@ def cell_quantiles(cells: Sequence[Sequence[ArrayLike]], q: float) -> tuple[Cell
     what moves a segment is taken to move its quantiles by one factor.
 
     The order statistic's own error is too small an account where n_effective does not reach the
-    number that carries a finite interval (368 for P99): measured over lognormal and bimodal
-    marginals it falls short by 1.2 times at 270 values, 1.4 at 200 and 2.6 at 100, and the
-    widening by n_for_finite / n_effective covers each of these.
+    number that carries a finite interval (368 for P99) and is widened by n_for_finite / n_effective
+    there: enough for log-normal marginals, not for bimodal ones at 100 values and not where nothing
+    is widened (`python -m harness.stats.bed.errors`).
 
     Shapes: cells[c][s] is (n_cs,), in order of time.
 

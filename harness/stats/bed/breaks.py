@@ -74,18 +74,25 @@ def planted(kind: str, size: float, n: int, noise: float, replicates: int) -> Ta
     return tally
 
 
-def from_requests(jump: float, n: int, replicates: int, segment_sd: float = 0.03) -> Tally:
-    """The whole path: 4 segments of 128 log-normal requests a cell, pooled P99, search."""
+def from_requests(
+    jump: float, n: int, replicates: int, segment_sd: float = 0.03
+) -> tuple[Tally, float]:
+    """The whole path: 4 segments of 128 log-normal requests a cell, pooled P99, search.
+
+    Also the median standard error of the cells.
+    """
     rng = generator(SEED, "requests", str(jump), n)
     x = grid(n)
     curve = np.log(LAWS["a+bL+cL^2"](x / x[0]))
     tally = Tally()
+    errors: list[float] = []
     for _ in range(replicates):
         k = int(rng.integers(1, n - 2))
         level = curve + np.log1p(jump) * (np.arange(n) > k)
         moved = segment_sd * rng.standard_normal((n, 4, 1))
         values = np.exp(level[:, None, None] + moved + 0.35 * rng.standard_normal((n, 4, 128)))
         cells = cell_quantiles([list(cell) for cell in values], 0.99)
+        errors += [cell.se for cell in cells]
         found = find_breakpoint(
             x,
             [cell.log_value for cell in cells],
@@ -99,7 +106,7 @@ def from_requests(jump: float, n: int, replicates: int, segment_sd: float = 0.03
         tally.placed += (
             found.kind in BREAKS and found.below is not None and abs(found.below - k) <= 1
         )
-    return tally
+    return tally, float(np.median(errors))
 
 
 def _search(x: Array, curve: Array, noise: float, rng: np.random.Generator) -> Breakpoint:
@@ -133,12 +140,13 @@ def print_power(replicates: int, cells: tuple[int, ...]) -> None:
 
 def print_requests(replicates: int, cells: tuple[int, ...]) -> None:
     """The whole path from requests, with and without a jump."""
-    print_head("4 x 128 requests a cell", "cells", "break claimed", "within 1 cell")
+    columns = ("median error of a cell", "break claimed", "within 1 cell")
+    print_head("4 x 128 requests a cell", "cells", *columns)
     for jump in (0.0, 0.4, 1.0):
         for n in cells:
-            t = from_requests(jump, n, replicates)
+            t, error = from_requests(jump, n, replicates)
             placed = share(t.placed, t.n) if jump else "-"
-            print_row(f"jump {jump:.0%}", n, share(t.found, t.n), placed)
+            print_row(f"jump {jump:.0%}", n, f"{error:.1%}", share(t.found, t.n), placed)
 
 
 def print_kinds(replicates: int, cells: tuple[int, ...]) -> None:
