@@ -29,9 +29,9 @@ def read_evidence(run: RunFolder) -> Evidence:
         plan=plan_from_json(run.read_json("plan.json")),
         rows=to_frame(rows),
         torn=rows.torn,
-        client=run.read_json("client.json") if run.has("client.json") else {},
-        run=run.read_json("run.json"),
-        environment=run.read_json("environment.json"),
+        client=run.read_object("client.json") if run.has("client.json") else {},
+        run=run.read_object("run.json", "id", "target", "started", "status"),
+        environment={k: str(v) for k, v in run.read_object("environment.json").items()},
     )
 
 

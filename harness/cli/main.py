@@ -1,9 +1,11 @@
 """`tailbreak`: one verb a file, errors turned into words and exit codes here and nowhere else."""
 
+import contextlib
 import signal
 import sys
-from typing import Annotated
+from typing import Annotated, Final, NoReturn
 
+import click
 import typer
 
 import harness
@@ -12,6 +14,9 @@ from harness.cli.plan import plan
 from harness.cli.report import report
 from harness.cli.run import run
 from harness.cli.serve import serve
+
+INTERRUPTED: Final = 130
+"""What the command-line library makes of Ctrl-C."""
 
 app = typer.Typer(
     name="tailbreak",
@@ -46,16 +51,29 @@ def _root(
 
 
 def main() -> None:
-    """Run the command line; a TailbreakError becomes its message and its exit code."""
+    """Run the command line; errors become their message and their exit code."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # what was started is stopped
     try:
-        app()
+        code = app(standalone_mode=False)
     except TailbreakError as error:
-        typer.echo(f"tailbreak: {error}", err=True)
-        sys.exit(int(error.exit_code))
-    except KeyboardInterrupt:
-        typer.echo("tailbreak: interrupted", err=True)
-        sys.exit(int(ExitCode.INPUT_OR_SETUP))
+        _leave(str(error), error.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except OSError as error:
+        _leave(str(error), ExitCode.INPUT_OR_SETUP)
+    except (KeyboardInterrupt, click.Abort):
+        code = INTERRUPTED
+    if code == INTERRUPTED:
+        _leave("interrupted", ExitCode.INPUT_OR_SETUP)
+    sys.exit(code or 0)
+
+
+def _leave(message: str, code: ExitCode) -> NoReturn:
+    with contextlib.suppress(OSError):
+        typer.echo(f"tailbreak: {message}", err=True)
+    sys.stdout = None  # a full device must not fail the exit as well
+    sys.exit(int(code))
 
 
 if __name__ == "__main__":

@@ -127,10 +127,15 @@ def _drive(folder: "RunFolder", url: str, *, show: bool) -> int:
                 _wait(process, POLL_S)
             refresh()
     except KeyboardInterrupt:
-        process.terminate()
-        if not _wait(process, STOP_GRACE_S):
+        try:
+            process.terminate()
+            if not _wait(process, STOP_GRACE_S):
+                process.kill()
+            process.wait()
+        except KeyboardInterrupt as again:
             process.kill()
-        process.wait()
+            text = f"interrupted; what was recorded is kept: tailbreak report {folder.path}"
+            raise SetupError(text) from again
     return process.returncode
 
 

@@ -16,6 +16,7 @@ from harness.findings.finding import (
 )
 from harness.findings.words import break_sentences, comparison_sentence
 
+MAX_ERROR = 200
 VOID = ("invalid-client", "failed")
 SLO_OF_METRIC = (("ttft_s", "slo_ttft_s"), ("e2e_s", "slo_e2e_s"))
 
@@ -44,8 +45,7 @@ def _void(
 ) -> tuple[VerdictStatus, str] | None:
     """Whether the run answers at all: some cell is left, it ended, and every curve is judged."""
     if evidence.analysed.empty:
-        n = len(evidence.measured)
-        return "invalid", f"No request completed ({n} were recorded): this run is no evidence."
+        return "invalid", f"No request completed: this run is no evidence.{_ends(evidence)}"
     void = [cell for cell in cells if cell.state == "invalid-client"]
     if len(void) == len(cells):
         first = void[0].caveats[0] if void[0].caveats else void[0].state
@@ -57,6 +57,17 @@ def _void(
     if unjudged and any(cell.state == "invalid-client" for cell in cells):
         return "undecided", f"{len(unjudged)} of {len(breakpoints)} curves cannot be judged."
     return None
+
+
+def _ends(evidence: Evidence) -> str:
+    """How the recorded requests ended, and the first error text; empty without a record."""
+    rows = evidence.measured
+    if rows.empty:
+        return " None was recorded."
+    counts = ", ".join(f"{n} {name}" for name, n in rows["outcome"].value_counts().items())
+    errors = rows["error"].dropna()
+    first = f"; first: {str(errors.iloc[0])[:MAX_ERROR]}" if len(errors) else ""
+    return f" Recorded: {counts}{first}."
 
 
 def _left_out(cells: Sequence[Cell]) -> str:

@@ -110,8 +110,22 @@ class RunFolder:
             return json.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError as error:
             raise RecordError(f"{path}: missing; the run was not started properly") from error
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise RecordError(f"{path}: unreadable JSON: {error}") from error
+
+    def read_object(self, name: str, *required: str) -> dict[str, Any]:
+        """The JSON object in a file, with text under each of the required keys.
+
+        Raises:
+            RecordError: missing, damaged, no object, or a key without text.
+        """
+        value = self.read_json(name)
+        if not isinstance(value, dict):
+            raise RecordError(f"{self.path / name}: got no JSON object")
+        for key in required:
+            if not isinstance(value.get(key), str):
+                raise RecordError(f"{self.path / name}: got no text under {key!r}")
+        return value
 
     def has(self, name: str) -> bool:
         """Whether the file exists."""

@@ -17,6 +17,7 @@ from typing import Any, Final
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
+from harness.base.errors import RecordError
 from harness.report import (
     caveats,
     charts,
@@ -103,12 +104,19 @@ def verdict_parts(text: str) -> list[str]:
 
 
 def write_report(report: Report, folder: Path) -> Path:
-    """Write report.json, summary.md and report.html; returns the path of the page."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Write report.json, summary.md and report.html; returns the path of the page.
+
+    Raises:
+        RecordError: a file cannot be written.
+    """
     page = folder / "report.html"
-    _write(folder / "report.json", report_json(report))
-    _write(folder / "summary.md", summary.render_summary(report))
-    _write(page, render_html(report))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        _write(folder / "report.json", report_json(report))
+        _write(folder / "summary.md", summary.render_summary(report))
+        _write(page, render_html(report))
+    except OSError as error:
+        raise RecordError(f"{folder}: the report cannot be written: {error.strerror}") from error
     return page
 
 

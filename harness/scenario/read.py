@@ -32,7 +32,7 @@ def parse_scenario(text: str, file: str) -> Scenario:
     """
     try:
         values = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         problem = Problem(where="(file)", got=str(error), allowed="TOML 1.0")
         raise ScenarioError(file, [problem]) from error
     scenario = validate_scenario(values, file)
@@ -78,7 +78,7 @@ def _read_text(path: Path) -> str:
                 where="(file)", got=f"{len(raw):,} bytes", allowed=f"at most {MAX_BYTES:,} bytes"
             )
             raise ScenarioError(str(path), [problem])
-        return raw.decode()
+        return raw.decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         got = error.strerror if isinstance(error, OSError) else str(error)
         problem = Problem(

@@ -4,9 +4,10 @@ Reading files is `read.py`; this module knows no file. Unknown keys are errors: 
 is dropped in silence would make an old file appear to work without the setting it asks for.
 """
 
+import re
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 Positive = Annotated[float, Field(gt=0.0)]
@@ -34,11 +35,21 @@ class BundledServer(Strict):
 class Target(Strict):
     """Who is measured."""
 
-    url: str | None = Field(default=None, pattern=r"^https?://[^\s/@?#]+(/[^\s?#]*)?$")
+    url: str | None = None
     api: Api = "openai-chat"
     model: Annotated[str, Field(min_length=1, max_length=200)] = "tiny"
     api_key_env: str | None = Field(default=None, pattern=r"^[A-Z_][A-Z0-9_]*$")
     server: BundledServer = BundledServer()
+
+    @field_validator("url")
+    @classmethod
+    def _check_url(cls, url: str | None) -> str | None:
+        if url is not None and not re.fullmatch(r"https?://[^\s/@?#]+(/[^\s?#]*)?", url):
+            raise ValueError(
+                "http://host:port, optionally a path; no credentials and no query: a key goes into "
+                "the environment variable that target.api_key_env names"
+            )
+        return url
 
 
 class Load(Strict):

@@ -57,7 +57,8 @@ class Attribution:
         low: lower ends of the shares' intervals, -inf where there is none.
         high: upper ends, +inf where there is none.
         order: component indices by falling change.
-        culprit: index of the component whose share is above one half with its whole interval.
+        culprit: index of the component whose share is above one half, and above the next
+            component's interval, with its whole interval.
         total_change: change of the mean total of the tail.
         total_low: lower end of its interval.
         total_high: upper end.
@@ -136,7 +137,8 @@ def attribute_break(
     share_c = (m_c(above) - m_c(below)) / (M(above) - M(below)), with m_c and M the means of the
     component and of the total among the slowest requests (see `rank_components`). Both cells are
     resampled independently. A culprit is named only where the lower bound of its share exceeds one
-    half and the interval of the total change lies above zero.
+    half and the upper bound of the next component's (two may both exceed one half where others
+    fall), and the interval of the total change lies above zero.
 
     Shapes: components (n, n_components), total (n,); n may differ between the two cells.
 
@@ -170,7 +172,8 @@ def attribute_break(
         rising = drawn_total > 0
         if rising.mean() > (1 + confidence) / 2:
             low, high = _bounds(drawn_change[rising] / drawn_total[rising, None], confidence)
-        if total_low > 0 and low[order[0]] > MAJORITY:
+        rival = high[order[1]] if order.size > 1 else -np.inf
+        if total_low > 0 and low[order[0]] > max(MAJORITY, rival):
             culprit = int(order[0])
         caveats += _unexplained(1 - float(share.sum()), total)
     return Attribution(

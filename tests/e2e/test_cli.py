@@ -203,6 +203,7 @@ def test_zero_completed_requests_are_no_evidence(tmp_path: Path) -> None:
         done = tailbreak("run", write(tmp_path, TINY), "--target", url, cwd=tmp_path)
     assert done.returncode == 5, done.stderr + done.stdout
     assert "No request completed" in done.stdout
+    assert "http_error" in done.stdout
 
 
 def test_failures_past_the_limit_fail_the_run(tmp_path: Path) -> None:
@@ -323,3 +324,51 @@ def test_killing_a_run_leaves_no_load_behind(tmp_path: Path) -> None:
     process.kill()
     process.communicate(timeout=30)
     assert gone(load)
+
+
+def test_ctrl_c_before_the_load_is_said(tmp_path: Path) -> None:
+    """SIGINT while the server starts: exit 2 and a word, no traceback, nothing left behind."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "harness.cli.main", "run", write(tmp_path, TINY)],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path.cwd())},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    for _ in range(300):
+        if children.read_text().split():
+            break
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 2, err
+    assert "interrupted" in err
+    assert "Traceback" not in err
+
+
+def test_a_report_that_cannot_be_shown_is_no_verdict(finished: tuple[Path, str]) -> None:
+    """Standard output is full: exit 2 and a message, never the exit code of failed requests."""
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "harness.cli.main", "report", str(finished[0])],
+            env={**os.environ, "PYTHONPATH": str(Path.cwd())},
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+    assert done.returncode == 2, done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_target_that_never_ends_its_answer_is_left(tmp_path: Path) -> None:
+    """The check of the target has one time limit: exit 2, with the address."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    done = tailbreak("run", write(tmp_path, TINY), "--target", url, cwd=tmp_path, timeout=60)
+    listener.close()
+    assert done.returncode == 2
+    assert url in done.stderr

@@ -3,7 +3,7 @@
 import socket
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from harness.base.errors import SetupError
 
@@ -36,7 +36,32 @@ def resolve(url: str) -> Endpoint:
     Raises:
         SetupError: not an http URL, or the name is unknown.
     """
-    parts = urlsplit(url)
+    parts = split_url(url)
+    assert parts.hostname is not None
+    port = parts.port or 80
+    try:
+        found = socket.getaddrinfo(parts.hostname, port, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise SetupError(f"{url}: cannot find {parts.hostname}: {error.strerror}") from error
+    family, _, _, _, address = _first_that_answers(found)
+    base_path = parts.path.rstrip("/").removesuffix("/v1")
+    return Endpoint(
+        family=family, address=address, host_header=parts.netloc.rpartition("@")[2],
+        base_path=base_path, url=url,
+    )  # fmt: skip
+
+
+def split_url(url: str) -> SplitResult:
+    """The parts of a target's URL.
+
+    Raises:
+        SetupError: not a plain http URL of a host, or one that carries a secret.
+    """
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise SetupError(f"{url}: {error}; allowed is http://host:port, port 1 to 65535") from error
     if parts.scheme == "https":
         raise SetupError(
             f"{url}: this version speaks http:// only, TLS is not in it yet; "
@@ -48,22 +73,9 @@ def resolve(url: str) -> Endpoint:
             "http://host:port, optionally a path. A key goes into the environment variable that "
             "target.api_key_env names: URLs are kept in files"
         )
-    if parts.scheme != "http" or not parts.hostname:
+    if parts.scheme != "http" or not parts.hostname or port == 0:
         raise SetupError(f"{url}: got no http URL, allowed is http://host:port, optionally a path")
-    try:
-        port = parts.port or 80
-    except ValueError as error:
-        raise SetupError(f"{url}: {error}; allowed is 1 to 65535") from error
-    try:
-        found = socket.getaddrinfo(parts.hostname, port, type=socket.SOCK_STREAM)
-    except OSError as error:
-        raise SetupError(f"{url}: cannot find {parts.hostname}: {error.strerror}") from error
-    family, _, _, _, address = _first_that_answers(found)
-    base_path = parts.path.rstrip("/").removesuffix("/v1")
-    return Endpoint(
-        family=family, address=address, host_header=parts.netloc.rpartition("@")[2],
-        base_path=base_path, url=url,
-    )  # fmt: skip
+    return parts
 
 
 def _first_that_answers(found: list[Any]) -> Any:

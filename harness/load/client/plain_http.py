@@ -3,15 +3,20 @@
 Not for measuring: no stamps. Works with and without gevent.
 """
 
+import contextlib
 import http.client
 import json
+import socket
+import threading
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 
 from harness.base.errors import SetupError
+from harness.load.client.endpoint import split_url
 from harness.load.client.exchange import bounded
 
 TIMEOUT_S = 30.0
+MAX_BYTES = 32 * 2**20
+PIECE_BYTES = 65_536
 
 
 class Reply(NamedTuple):
@@ -36,10 +41,11 @@ class PlainHttp:
     """One keep-alive connection to the target."""
 
     def __init__(self, url: str, api_key: str | None = None, timeout_s: float = TIMEOUT_S) -> None:
-        parts = urlsplit(url)
-        if parts.scheme != "http" or not parts.hostname:
-            raise SetupError(f"{url}: allowed is http://host:port; TLS is not in this version")
+        parts = split_url(url)
+        assert parts.hostname is not None
         self.url = url
+        self._timeout_s = timeout_s
+        self._is_late = False
         self._base = parts.path.rstrip("/").removesuffix("/v1")
         self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
         self._connection = http.client.HTTPConnection(
@@ -68,11 +74,36 @@ class PlainHttp:
 
     def _ask(self, method: str, path: str, body: bytes | None) -> Reply:
         headers = {"Content-Type": "application/json", **self._headers}
+        self._is_late = False
         try:
             self._connection.request(method, self._base + path, body=body, headers=headers)
-            response = self._connection.getresponse()
-            return Reply(response.status, response.read())
+            return self._read()
         except (OSError, http.client.HTTPException) as error:
             self._connection.close()
             reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            if self._is_late:
+                reason = f"not whole within {self._timeout_s:g} s"
             raise SetupError(f"{self.url}{path}: no answer: {reason}") from error
+
+    def _read(self) -> Reply:
+        """The answer, within the time limit as a whole and not only between two reads."""
+        deadline = threading.Timer(self._timeout_s, self._give_up, [self._connection.sock])
+        deadline.daemon = True
+        deadline.start()
+        try:
+            response = self._connection.getresponse()
+            body = bytearray()
+            while piece := response.read(PIECE_BYTES):
+                body += piece
+                if len(body) > MAX_BYTES:
+                    raise http.client.HTTPException(f"more than {MAX_BYTES:,} bytes")
+            if self._is_late:
+                raise http.client.HTTPException("late")
+            return Reply(response.status, bytes(body))
+        finally:
+            deadline.cancel()
+
+    def _give_up(self, sock: socket.socket) -> None:
+        self._is_late = True
+        with contextlib.suppress(OSError):
+            sock.shutdown(socket.SHUT_RDWR)

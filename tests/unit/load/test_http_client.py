@@ -289,6 +289,7 @@ def test_a_trailing_v1_is_no_part_of_the_base() -> None:
         ("http://me:secret@127.0.0.1:8000", "carries credentials"),
         ("http://127.0.0.1:8000/v1?key=secret", "api_key_env"),
         ("ftp://127.0.0.1", "http://host:port"),
+        ("http://[::1", "http://host:port"),
         ("http://127.0.0.1:99999", "65535"),
         ("http://nosuchhost.invalid:80", "nosuchhost.invalid"),
     ],

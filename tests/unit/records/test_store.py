@@ -195,3 +195,12 @@ def test_a_vanished_run_folder_is_said(tmp_path: Path) -> None:
     shutil.rmtree(run.path)
     with pytest.raises(RecordError, match=r"client.json: cannot be written: No such file"):
         run.write_json("client.json", {})
+
+
+@pytest.mark.parametrize("text", ["[1]", "{}", '{"id": 3}', "[" * 100_000, '{"id": NaN}'])
+def test_json_of_another_shape_is_refused(tmp_path: Path, text: str) -> None:
+    """A list, a missing key, a number for text, absurd nesting: an error with the path."""
+    run = make_run(tmp_path)
+    run.write_text("run.json", text)
+    with pytest.raises(RecordError, match=r"run\.json"):
+        run.read_object("run.json", "id")

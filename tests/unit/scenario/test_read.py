@@ -69,8 +69,9 @@ def test_a_misspelt_key_names_the_one_meant() -> None:
             "target.server",
             "only without target.url",
         ),
-        (HEAD + "[target]\nurl = 'http://me:secret@h'\n" + AXES, "target.url", "pattern"),
-        (HEAD + "[target]\nurl = 'http://h/v1?key=secret'\n" + AXES, "target.url", "pattern"),
+        (HEAD + "[target]\nurl = 'http://me:secret@h'\n" + AXES, "target.url", "no credentials"),
+        (HEAD + "[target]\nurl = 'http://h/v1?key=secret'\n" + AXES, "target.url", "api_key_env"),
+        (HEAD + "x = " + "[" * 5000, "(file)", "TOML 1.0"),
         (
             HEAD + "[analysis]\naxis = 'accelerated'\n[axes]\naccelerated = [false, true]\n",
             "(file)",
@@ -81,7 +82,7 @@ def test_a_misspelt_key_names_the_one_meant() -> None:
         (HEAD + '[analysis]\naxis = "concurrency"\n' + AXES, "(file)", "the grid has"),
         (HEAD + "[load]\nconcurrency = true\n" + AXES, "load.concurrency", "integer"),
         (HEAD + '[load]\nconcurrency = "8"\n' + AXES, "load.concurrency", "integer"),
-        (HEAD + "[target]\nurl = 'ftp://x'\n" + AXES, "target.url", "pattern"),
+        (HEAD + "[target]\nurl = 'ftp://x'\n" + AXES, "target.url", "http://host:port"),
         (HEAD.replace("1", "2") + AXES, "schema", "1"),
         ("x = [", "(file)", "TOML 1.0"),
         (HEAD + AXES + "temperature = [nan]\n", "axes.temperature.0", "finite"),
@@ -110,6 +111,21 @@ def test_a_huge_or_binary_file_is_refused(tmp_path: Path) -> None:
     binary.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ScenarioError, match="UTF-8"):
         read_scenario(binary)
+
+
+def test_a_secret_in_a_url_is_not_echoed() -> None:
+    """The message about a refused URL goes to logs: it does not repeat the password."""
+    assert (
+        "secret"
+        not in problems(HEAD + "[target]\nurl = 'http://me:secret@h'\n" + AXES)["target.url"]
+    )
+
+
+def test_a_byte_order_mark_is_no_problem(tmp_path: Path) -> None:
+    """Editors that write one are not the user's fault."""
+    path = tmp_path / "bom.toml"
+    path.write_text("\ufeff" + HEAD + AXES, encoding="utf-8")
+    assert read_scenario(path).name == "x"
 
 
 def test_the_resolved_scenario_reads_back_as_itself() -> None:

@@ -122,3 +122,15 @@ def test_refusals(parts: object, total: object, match: str) -> None:
     rng = np.random.default_rng(1)
     with pytest.raises(ValueError, match=match):
         rank_components(parts, total, 0.99, rng=rng)  # type: ignore[arg-type]
+
+
+def test_two_alike_are_not_one_culprit() -> None:
+    """Both components rise alike and the rest falls: each has more than half, neither is named."""
+    rng = np.random.default_rng(3)
+    below = rng.lognormal(0, 0.1, (600, 3)) * [10.0, 10.0, 20.0]
+    above = rng.lognormal(0, 0.1, (600, 3)) * [20.0, 20.0, 16.0]
+    result = attribute_break(
+        below, below.sum(axis=1), above, above.sum(axis=1), 0.99, rng=np.random.default_rng(4)
+    )
+    assert result.share[:2].min() > 0.5
+    assert result.culprit is None
