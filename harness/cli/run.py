@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 POLL_S = 0.2
 STOP_GRACE_S = 30.0
+EMPTY_SHARD = 10_000
+"""Bytes; the head of a shard without rows is smaller."""
 
 
 def run(
@@ -154,7 +156,9 @@ def _finish(folder: "RunFolder", code: int) -> None:
     from harness.report.html import write_report
 
     if code == ExitCode.INPUT_OR_SETUP:
-        raise SetupError(f"the load process could not run: {_last_words(folder)}")
+        kept = any(path.stat().st_size > EMPTY_SHARD for path in folder.shards.glob("*"))
+        hint = f"\nwhat was recorded is kept: tailbreak report {folder.path}" if kept else ""
+        raise SetupError(f"the load process gave up: {_last_words(folder)}{hint}")
     rows = compact(folder)
     if rows.table.num_rows == 0:
         raise MeasurementInvalid(
@@ -173,4 +177,5 @@ def _last_words(folder: "RunFolder") -> str:
         lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
     except OSError:
         return f"it left no log in {folder.path}"
-    return "\n".join(lines[-5:]) + f"\n(whole log: {log})" if lines else f"{log} is empty"
+    told = [line for line in lines if "/ERROR/" in line] or lines
+    return "\n".join(told[-5:]) + f"\n(whole log: {log})" if lines else f"{log} is empty"

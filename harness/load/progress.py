@@ -23,6 +23,7 @@ class Progress:
         self._dispatcher = dispatcher
         self._figures = figures
         self._segment: Segment | None = None
+        self._is_writing = False
 
     def start_segment(self, segment: Segment) -> None:
         """A segment begins."""
@@ -35,9 +36,18 @@ class Progress:
         self._run.write_json("progress.json", self.describe(state))
 
     def write_in_background(self) -> None:
-        """Write the file from a native thread; only the calling greenlet waits for the disk."""
-        description = self.describe("running")
-        get_hub().threadpool.apply(self._run.write_json, ("progress.json", description))
+        """Write the file from a native thread; only the calling greenlet waits for the disk.
+
+        One at a time: while a write is under way another is left out, so none overtakes a later.
+        """
+        if self._is_writing:
+            return
+        self._is_writing = True
+        try:
+            description = self.describe("running")
+            get_hub().threadpool.apply(self._run.write_json, ("progress.json", description))
+        finally:
+            self._is_writing = False
 
     def describe(self, state: str) -> dict[str, Any]:
         """What the file says."""

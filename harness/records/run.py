@@ -7,13 +7,17 @@ progress.json, client.json   the load process about itself
 report.json, report.html, summary.md
 """
 
+import itertools
 import json
+import os
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from harness.base.errors import RecordError, SetupError
+
+_serial = itertools.count()
 
 
 def new_run_id(scenario: str, started: datetime) -> str:
@@ -87,12 +91,12 @@ class RunFolder:
         self.write_text(name, text + "\n")
 
     def write_text(self, name: str, text: str) -> None:
-        """Write a text file whole or not at all.
+        """Write a text file whole or not at all; safe from several threads at once.
 
         Raises:
             RecordError: the disk is full or the folder is gone.
         """
-        part = self.path / f".{name}.part"
+        part = self.path / f".{name}.{os.getpid()}-{next(_serial)}.part"
         try:
             part.write_text(text, encoding="utf-8")
             part.replace(self.path / name)

@@ -1,6 +1,7 @@
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -204,3 +205,18 @@ def test_json_of_another_shape_is_refused(tmp_path: Path, text: str) -> None:
     run.write_text("run.json", text)
     with pytest.raises(RecordError, match=r"run\.json"):
         run.read_object("run.json", "id")
+
+
+def test_a_file_may_be_written_from_several_threads_at_once(tmp_path: Path) -> None:
+    """Four threads write one file 200 times each: no write fails, the file is always whole."""
+    run = make_run(tmp_path)
+
+    def write_often(writer: int) -> None:
+        for turn in range(200):
+            run.write_json("progress.json", {"writer": writer, "turn": turn, "pad": "x" * 2000})
+
+    with ThreadPoolExecutor(4) as pool:
+        for future in [pool.submit(write_often, writer) for writer in range(4)]:
+            future.result()
+    assert run.read_json("progress.json")["turn"] == 199
+    assert not list(run.path.glob(".*.part"))
