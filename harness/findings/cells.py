@@ -24,7 +24,7 @@ from harness.metrics.throughput import rate_rps, segment_seconds, sent_rps
 from harness.plan.plan import Cell as PlannedCell
 from harness.stats.attribution import rank_components
 from harness.stats.ess import indicator_ess
-from harness.stats.quantile_ci import quantile_interval
+from harness.stats.quantile_ci import QuantileInterval, quantile_interval
 
 QUANTILES: tuple[tuple[Quantile, float], ...] = (("p50", 0.5), ("p90", 0.9), ("p99", 0.99))
 METRICS: tuple[MetricName, ...] = (
@@ -36,11 +36,6 @@ METRICS: tuple[MetricName, ...] = (
     "service_ttft_s",
     "service_e2e_s",
 )
-STATE_OF_EFFECT: dict[str, CellState] = {
-    "invalid-client": "invalid-client",
-    "failed": "failed",
-    "partial": "partial",
-}
 WORST_FIRST: tuple[CellState, ...] = ("invalid-client", "failed", "partial")
 
 
@@ -68,12 +63,12 @@ def _summarise(planned: PlannedCell, evidence: Evidence, doubts: Sequence[Doubt]
         if not segments:
             continue
         metrics[metric] = {
-            name: _estimate(segments, q, analysis.confidence) for name, q in QUANTILES
+            name: _estimate(_interval(segments, q, analysis.confidence)) for name, q in QUANTILES
         }
     main = metric_segments(rows, analysis.metric)
-    n_effective = indicator_ess(main, analysis.q).n_effective if main else None
-    if main:
-        caveats += _open_caveats(main, analysis.q, analysis.confidence)
+    interval = _interval(main, analysis.q, analysis.confidence) if main else None
+    if interval is not None:
+        caveats += [caveat.text for caveat in interval.caveats]
     elif len(rows):
         caveats.append(f"{analysis.metric} is undefined for every request of this cell")
     phases_mean, phases_tail = _phases(rows, evidence, planned)
@@ -83,7 +78,7 @@ def _summarise(planned: PlannedCell, evidence: Evidence, doubts: Sequence[Doubt]
         factors=dict(planned.factors),
         state=_state(doubts, is_empty=rows.empty),
         n=len(rows),
-        n_effective=number(n_effective),
+        n_effective=number(interval.n_effective) if interval else None,
         outcomes={str(name): int(n) for name, n in measured["outcome"].value_counts().items()},
         metrics=metrics,
         phases_mean_s=phases_mean,
@@ -107,18 +102,15 @@ def metric_segments(rows: pd.DataFrame, metric: str) -> list[np.ndarray]:
     return [part[np.isfinite(part)] for part in parts if np.isfinite(part).any()]
 
 
-def _estimate(segments: Sequence[np.ndarray], q: float, confidence: float) -> Estimate:
+def _interval(segments: Sequence[np.ndarray], q: float, confidence: float) -> QuantileInterval:
     size = indicator_ess(segments, q)
-    interval = quantile_interval(np.concatenate(segments), q, confidence, size.n_effective)
+    return quantile_interval(np.concatenate(segments), q, confidence, size.n_effective)
+
+
+def _estimate(interval: QuantileInterval) -> Estimate:
     return Estimate(
         value=number(interval.value), low=number(interval.low), high=number(interval.high)
     )
-
-
-def _open_caveats(segments: Sequence[np.ndarray], q: float, confidence: float) -> list[str]:
-    size = indicator_ess(segments, q)
-    interval = quantile_interval(np.concatenate(segments), q, confidence, size.n_effective)
-    return [caveat.text for caveat in interval.caveats]
 
 
 def _phases(
@@ -145,7 +137,7 @@ def _seen(seconds: dict[str, float]) -> dict[str, float]:
 
 
 def _state(doubts: Sequence[Doubt], *, is_empty: bool) -> CellState:
-    reached = {STATE_OF_EFFECT[doubt.effect] for doubt in doubts if doubt.effect != "caveat"}
+    reached = {doubt.effect for doubt in doubts}
     for state in WORST_FIRST:
         if state in reached:
             return state

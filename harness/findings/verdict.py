@@ -11,6 +11,7 @@ from harness.findings.finding import (
     Breakpoint,
     Cell,
     Comparison,
+    MetricName,
     Verdict,
     VerdictStatus,
 )
@@ -18,7 +19,10 @@ from harness.findings.words import break_sentences, comparison_sentence
 
 MAX_ERROR = 200
 VOID = ("invalid-client", "failed")
-SLO_OF_METRIC = (("ttft_s", "slo_ttft_s"), ("e2e_s", "slo_e2e_s"))
+SLO_OF_METRIC: tuple[tuple[MetricName, str], ...] = (
+    ("ttft_s", "slo_ttft_s"),
+    ("e2e_s", "slo_e2e_s"),
+)
 
 
 def judge(
@@ -48,8 +52,7 @@ def _void(
         return "invalid", f"No request completed: this run is no evidence.{_ends(evidence)}"
     void = [cell for cell in cells if cell.state == "invalid-client"]
     if len(void) == len(cells):
-        first = void[0].caveats[0] if void[0].caveats else void[0].state
-        return "invalid", f"No cell can support a finding: {first}."
+        return "invalid", f"No cell can support a finding: {_reason(void[0])}."
     n_partial = sum(cell.state == "partial" for cell in cells)
     if n_partial:
         return "undecided", f"{n_partial} of {len(cells)} cells are partial: it did not finish."
@@ -75,8 +78,11 @@ def _left_out(cells: Sequence[Cell]) -> str:
     void = [cell for cell in cells if cell.state in VOID]
     if not void or len(void) == len(cells):
         return ""
-    reason = void[0].caveats[0] if void[0].caveats else void[0].state
-    return f"Left out as void: {', '.join(cell.id for cell in void)} ({reason})."
+    return f"Left out as void: {', '.join(cell.id for cell in void)} ({_reason(void[0])})."
+
+
+def _reason(cell: Cell) -> str:
+    return cell.caveats[0] if cell.caveats else cell.state
 
 
 def _failed(evidence: Evidence) -> tuple[VerdictStatus, str] | None:
@@ -108,8 +114,6 @@ def _slo(evidence: Evidence, cells: Sequence[Cell]) -> tuple[VerdictStatus, str]
     return None
 
 
-def _p99(cell: Cell, metric: str) -> float | None:
-    for name, quantiles in cell.metrics.items():
-        if name == metric:
-            return quantiles["p99"].value
-    return None
+def _p99(cell: Cell, metric: MetricName) -> float | None:
+    quantiles = cell.metrics.get(metric)
+    return quantiles["p99"].value if quantiles else None
