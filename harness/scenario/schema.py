@@ -46,8 +46,8 @@ class Target(Strict):
     def _check_url(cls, url: str | None) -> str | None:
         if url is not None and not re.fullmatch(r"https?://[^\s/@?#]+(/[^\s?#]*)?", url):
             raise ValueError(
-                "allowed is http://host:port, optionally a path; no credentials, no query: a key goes into "
-                "the environment variable that target.api_key_env names"
+                "allowed is http://host:port, optionally a path; no credentials, no query: a key "
+                "goes into the environment variable that target.api_key_env names"
             )
         return url
 
