@@ -116,7 +116,9 @@ def test_every_readme_command_runs(checkout: Path) -> None:
         line.split() for line in done.stdout.splitlines() if re.fullmatch(r"\d+ \d+", line)
     )
     said = {n: (checkout / f"out{n}.log").read_text(encoding="utf-8")[-2000:] for n in codes}
-    bad = {commands()[int(n)]: said[n] for n, code in codes.items() if not is_accepted(code, said[n])}
+    bad = {
+        commands()[int(n)]: said[n] for n, code in codes.items() if not is_accepted(code, said[n])
+    }
     assert not bad, bad
     assert len(codes) == len([c for c in commands() if c != "make test" and not c.endswith("&")])
     assert list(checkout.glob("reports/runs/*/report.html"))
