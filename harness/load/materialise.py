@@ -14,12 +14,12 @@ class Prompts:
     """The run's prompts.
 
     Attributes:
-        by_segment: texts by segment id, in index order.
+        by_segment: texts by segment id, then by the request's index.
         n_inexact: prompts whose length the target did not confirm.
         is_counted: whether the target could count at all.
     """
 
-    by_segment: Mapping[str, list[str]]
+    by_segment: Mapping[str, Mapping[int, str]]
     n_inexact: int
     is_counted: bool
 
@@ -42,10 +42,10 @@ def materialise(plan: Plan, http: PlainHttp, model: str, *, is_chat: bool) -> Pr
         for request in segment.requests
     ]
     built = iter(builder.build(wanted))
-    by_segment: dict[str, list[str]] = {}
+    by_segment: dict[str, dict[int, str]] = {}
     n_inexact = 0
     for segment in plan.segments:
-        prompts = [next(built) for _ in segment.requests]
-        by_segment[segment.id] = [prompt.text for prompt in prompts]
-        n_inexact += sum(not prompt.is_exact for prompt in prompts)
+        prompts = {request.index: next(built) for request in segment.requests}
+        by_segment[segment.id] = {index: prompt.text for index, prompt in prompts.items()}
+        n_inexact += sum(not prompt.is_exact for prompt in prompts.values())
     return Prompts(by_segment=by_segment, n_inexact=n_inexact, is_counted=tokenizer is not None)

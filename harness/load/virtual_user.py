@@ -28,14 +28,14 @@ class Wording:
         model: model name.
         ignore_eos: keep generating up to max_tokens.
         api_key: bearer token.
-        prompts: texts by segment id, in index order.
+        prompts: texts by segment id, then by the request's index.
     """
 
     adapter: Adapter
     model: str
     ignore_eos: bool
     api_key: str | None
-    prompts: Mapping[str, list[str]]
+    prompts: Mapping[str, Mapping[int, str]]
 
     def ask(self, assignment: Assignment) -> Ask:
         """What is asked of the target for this assignment."""

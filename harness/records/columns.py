@@ -1,6 +1,6 @@
 """Columns of the request store: one Arrow schema, version in its metadata.
 
-History: 1 is the first.
+History: 1 is the first; 2 adds `worker`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from harness.records.request import Outcome, RequestRecord, Stamps
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 _NS_LIST = pa.list_(pa.int64())
 _COUNTS = pa.map_(pa.string(), pa.int64())
@@ -23,6 +23,7 @@ COLUMNS: Mapping[str, pa.DataType] = {
     "segment": pa.string(),
     "index": pa.int64(),
     "is_warmup": pa.bool_(),
+    "worker": pa.int64(),
     "outcome": pa.string(),
     "http_status": pa.int64(),
     "error": pa.string(),

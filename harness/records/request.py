@@ -51,6 +51,7 @@ class RequestRecord:
         segment: id of the plan's segment.
         index: position of the request inside its segment.
         is_warmup: sent before the segment counts (start burst); kept, not analysed.
+        worker: the load process that sent it, from 0.
         outcome: how it ended.
         http_status: status code, None when no response head came.
         error: bounded text of what went wrong, None when nothing did.
@@ -91,6 +92,7 @@ class RequestRecord:
     segment: str = ""
     index: int = 0
     is_warmup: bool = False
+    worker: int = 0
     http_status: int | None = None
     error: str | None = None
     sent_ns: int | None = None

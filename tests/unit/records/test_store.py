@@ -120,7 +120,7 @@ def test_foreign_files_are_refused_by_name(tmp_path: Path) -> None:
         pa.ipc.new_stream(file, foreign.schema) as stream,
     ):
         stream.write_table(foreign)
-    with pytest.raises(RecordError, match="got record schema none, this version reads 1"):
+    with pytest.raises(RecordError, match="got record schema none, this version reads 2"):
         read_rows(run)
     (run.path / PARQUET).write_bytes(b"no parquet")
     with pytest.raises(RecordError, match="unreadable Parquet"):
