@@ -1,10 +1,12 @@
 """The answer in words, and the status that decides the exit code.
 
-The order of statuses is the order of exit codes: an invalid measurement (5) before failed requests
-(1) before a missed SLO (3). A breakpoint is a finding, not a failure: a run that finds one passes.
+The order of statuses is the order of exit codes: an invalid or undecided measurement (5) before
+failed requests (1) before a regression (4) before a missed SLO (3). What else holds is said too. A
+breakpoint is a finding, not a failure: a run that finds one passes.
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 from harness.findings.evidence import Evidence
 from harness.findings.finding import (
@@ -17,6 +19,13 @@ from harness.findings.finding import (
 )
 from harness.findings.words import break_sentences, comparison_sentence
 
+PRECEDENCE: Final[tuple[VerdictStatus, ...]] = (
+    "invalid",
+    "undecided",
+    "requests_failed",
+    "regression",
+    "slo_missed",
+)
 MAX_ERROR = 200
 VOID = ("invalid-client", "failed")
 SLO_OF_METRIC: tuple[tuple[MetricName, str], ...] = (
@@ -31,17 +40,21 @@ def judge(
     breakpoints: Sequence[Breakpoint],
     comparison: Comparison | None,
 ) -> Verdict:
-    """The verdict of a run."""
-    problem = _void(evidence, cells, breakpoints) or _failed(evidence) or _slo(evidence, cells)
-    sentences = break_sentences(breakpoints)
+    """The verdict of a run: the first of what holds by `PRECEDENCE`, with the rest beside it."""
+    found = (
+        _void(evidence, cells, breakpoints),
+        _failed(evidence),
+        _slo(evidence, cells),
+    )
+    problems = sorted(filter(None, found), key=lambda problem: PRECEDENCE.index(problem[0]))
+    if problems and problems[0][0] == "invalid":
+        return Verdict(status="invalid", text=problems[0][1])
+    sentences = [reason for _, reason in problems] + break_sentences(breakpoints)
     if comparison is not None:
         sentences.append(comparison_sentence(comparison, cells, breakpoints))
     sentences.append(_left_out(cells))
-    if problem is None:
-        return Verdict(status="pass", text=" ".join(filter(None, sentences)))
-    status, reason = problem
-    spoken = [] if status == "invalid" else sentences
-    return Verdict(status=status, text=" ".join(filter(None, [reason, *spoken])))
+    status = problems[0][0] if problems else "pass"
+    return Verdict(status=status, text=" ".join(filter(None, sentences)))
 
 
 def _void(
@@ -87,6 +100,8 @@ def _reason(cell: Cell) -> str:
 
 def _failed(evidence: Evidence) -> tuple[VerdictStatus, str] | None:
     n, n_ok = len(evidence.measured), len(evidence.analysed)
+    if n == 0:
+        return None
     share, limit = (n - n_ok) / n, evidence.scenario.limits.failed_share
     if share <= limit:
         return None

@@ -6,6 +6,7 @@ the same directly.
 
 import logging
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
 import gevent
@@ -179,6 +180,16 @@ class LoadEngine:
                 self.fail(error)
         self._alarm.close()
         self._stamps.close()
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether the plan was started."""
+        return self._is_begun
+
+    @property
+    def run_path(self) -> Path:
+        """The run's folder."""
+        return self._session.run.path
 
     @property
     def n_registered(self) -> int:

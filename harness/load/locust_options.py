@@ -1,8 +1,12 @@
 """Our options on Locust's command line: one group, each with an environment variable."""
 
 import argparse
+import os
+import socket
 from pathlib import Path
 from typing import Any
+
+from harness.base.errors import SetupError
 
 DEFAULT_RUNS_DIR = "reports/runs"
 
@@ -30,3 +34,22 @@ def _add(
 def given_path(value: str | None) -> Path | None:
     """The path that was given, if one was."""
     return Path(value) if value else None
+
+
+def require_free_web_port(options: Any) -> None:
+    """Require that Locust's page can be served, before a run folder is made.
+
+    Raises:
+        SetupError: the port is taken, or the address is not this machine's.
+    """
+    if options.headless or options.worker:
+        return
+    host = "" if options.web_host in {None, "*"} else options.web_host
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        socket.create_server((host, options.web_port), family=family).close()
+    except OSError as error:
+        raise SetupError(
+            f"the web page cannot be served at {host or '*'}:{options.web_port}: "
+            f"{os.strerror(error.errno or 0)}; choose another with --web-port or --web-host"
+        ) from error

@@ -17,11 +17,12 @@ from locust import User, events, task
 from locust.exception import StopUser
 from locust.runners import STATE_RUNNING, MasterRunner, WorkerRunner
 
-from harness.base.errors import SetupError, TailbreakError
+from harness.base.errors import ExitCode, SetupError, TailbreakError
 from harness.load.engine import LoadEngine
-from harness.load.locust_options import add_options, given_path
+from harness.load.locust_options import add_options, given_path, require_free_web_port
 from harness.load.runner import PARENT_VARIABLE
 from harness.load.session import Session, prepare, reopen, set_target
+from harness.load.verdict import FinalReport
 from harness.records.request import RequestRecord
 from harness.scenario.read import read_scenario
 
@@ -92,6 +93,7 @@ def _on_init(environment: Any, runner: Any, **_kwargs: Any) -> None:
     try:
         _require_single_process(runner)
         options = environment.parsed_options
+        require_free_web_port(options)
         session = _session(options, environment.host)
         environment.host = session.run.read_json("run.json")["target"]
         engine = LoadEngine(session, environment.host, partial(_fire_request, environment))
@@ -100,6 +102,8 @@ def _on_init(environment: Any, runner: Any, **_kwargs: Any) -> None:
     environment.tailbreak = engine
     _set_user_count(options, engine.n_users)
     parent = os.environ.get(PARENT_VARIABLE)
+    environment.tailbreak_report = FinalReport(session.run) if parent is None else None
+    environment.events.quit.add_listener(partial(_tell_verdict, environment))
     if parent is not None:
         gevent.spawn(_watch_parent, engine, int(parent))
 
@@ -190,11 +194,36 @@ def _on_stopping(environment: Any, **_kwargs: Any) -> None:
     _finish(environment)
 
 
+def _on_test_stop(environment: Any, **_kwargs: Any) -> None:
+    """A run that the web page started is over: make its report; the page goes on being served."""
+    if not environment.parsed_options.headless and _has_verdict(environment):
+        gevent.spawn(environment.tailbreak_report.tell)
+
+
 def _on_quitting(environment: Any, **_kwargs: Any) -> None:
     engine = _finish(environment)
-    if engine is not None:
-        sys.stderr.write(f"{engine.summary}\n")
-        environment.process_exit_code = int(engine.exit_code)
+    if engine is None:
+        return
+    sys.stderr.write(f"{engine.summary}\n")
+    environment.process_exit_code = int(engine.exit_code)
+    if engine.is_begun and engine.exit_code == ExitCode.INPUT_OR_SETUP:
+        sys.stderr.write(f"what was recorded is kept: tailbreak report {engine.run_path}\n")
+    if _has_verdict(environment):
+        environment.process_exit_code = environment.tailbreak_report.verdict().exit_code
+
+
+def _tell_verdict(environment: Any, **_kwargs: Any) -> None:
+    """Below Locust's own tables."""
+    if _has_verdict(environment):
+        environment.tailbreak_report.tell()
+
+
+def _has_verdict(environment: Any) -> bool:
+    """Whether this process, and not `tailbreak run`, reports a run that has something to report."""
+    engine: LoadEngine | None = getattr(environment, "tailbreak", None)
+    if engine is None or environment.tailbreak_report is None:
+        return False
+    return engine.is_begun and engine.exit_code != ExitCode.INPUT_OR_SETUP
 
 
 def _finish(environment: Any) -> LoadEngine | None:
@@ -209,4 +238,5 @@ events.init_command_line_parser.add_listener(_on_parser)
 events.init.add_listener(_on_init)
 events.test_start.add_listener(_on_test_start)
 events.test_stopping.add_listener(_on_stopping)
+events.test_stop.add_listener(_on_test_stop)
 events.quitting.add_listener(_on_quitting)
