@@ -34,7 +34,7 @@ from harness.load.virtual_user import VirtualUser, Wording
 from harness.plan.plan import Segment
 from harness.records.columns import to_batch
 from harness.records.request import Outcome, RequestRecord
-from harness.records.store import ShardWriter
+from harness.records.shard import ShardWriter
 
 DRAIN_GRACE_S: Final = 10.0
 CANCEL_GRACE_S: Final = 5.0
@@ -74,9 +74,9 @@ class LoadEngine:
         self._dispatcher = Dispatcher(session.plan, round(scenario.load.think_time_s * 1e9))
         self._handout = Handout(self._dispatcher, self._alarm, SystemClock().monotonic_ns)
         self._figures = LiveFigures()
-        self._progress = Progress(run, session.plan, self._dispatcher, self._figures)
+        self._progress = Progress(session, self._dispatcher, self._figures)
         self._health = ClientHealth(self._stamps, self._alarm.sleep_until)
-        self._writer = ShardWriter(run.shards, WRITER)
+        self._writer = ShardWriter(run.shards, f"session-{session.number}-{WRITER}")
         to_batch([_SAMPLE])  # the first conversion imports a lot: now, not beside a measurement
         self._observers: list[Observer] = [StoreObserver(self._writer), self._figures, *observers]
         self._report = report
@@ -88,7 +88,7 @@ class LoadEngine:
             api_key=self._key,
             prompts=self._prompts.by_segment,
         )
-        self._keeper = RecordKeeper(adapter, self._on_record, self.fail)
+        self._keeper = RecordKeeper(adapter, self._on_record, self.fail, session.number)
         self._users: list[VirtualUser] = []
         self._background: list[gevent.Greenlet[..., None]] = []
         self._failure: Exception | None = None
@@ -222,12 +222,13 @@ class LoadEngine:
     @property
     def summary(self) -> str:
         """The run in one line."""
-        figures, plan = self._figures, self._session.plan
+        figures, session = self._figures, self._session
         state = "complete" if self._is_complete else "partial"
         return (
-            f"{state}: {self._dispatcher.n_segments_done} of {len(plan.segments)} segments, "
-            f"{figures.n_records} of {plan.n_requests} requests recorded, "
-            f"{figures.n_failed} failed; {self._session.run.path}"
+            f"{state}: {session.n_segments_done + self._dispatcher.n_segments_done} of "
+            f"{len(session.whole.segments)} segments, {session.n_done + figures.n_records} of "
+            f"{session.n_done + session.plan.n_requests} requests recorded, "
+            f"{figures.n_failed} failed; {session.run.path}"
         )
 
     @property
@@ -268,7 +269,8 @@ class LoadEngine:
             gevent.sleep(PERIOD_S)
 
     def _write_client(self) -> None:
-        self._session.run.write_json("client.json", self._describe_client())
+        name = self._session.run.file_of_session("client.json", self._session.number)
+        self._session.run.write_json(name, self._describe_client())
 
     def _write_end(self) -> None:
         self._progress.write("done" if self._is_complete else "aborted")

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 from harness.records.request import RequestRecord
-from harness.records.store import ShardWriter
+from harness.records.shard import ShardWriter
 
 N_RECENT: Final = 2000
 

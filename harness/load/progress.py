@@ -6,8 +6,8 @@ from gevent import get_hub
 
 from harness.load.dispatcher import Dispatcher
 from harness.load.observers import LiveFigures
-from harness.plan.plan import Plan, Segment
-from harness.records.run import RunFolder
+from harness.load.session import Session
+from harness.plan.plan import Segment
 
 PERIOD_S: Final = 0.5
 
@@ -15,11 +15,9 @@ PERIOD_S: Final = 0.5
 class Progress:
     """Writes the file, whole or not at all."""
 
-    def __init__(
-        self, run: RunFolder, plan: Plan, dispatcher: Dispatcher, figures: LiveFigures
-    ) -> None:
-        self._run = run
-        self._plan = plan
+    def __init__(self, session: Session, dispatcher: Dispatcher, figures: LiveFigures) -> None:
+        self._run = session.run
+        self._session = session
         self._dispatcher = dispatcher
         self._figures = figures
         self._segment: Segment | None = None
@@ -51,12 +49,14 @@ class Progress:
 
     def describe(self, state: str) -> dict[str, Any]:
         """What the file says."""
-        cell = self._plan.cell(self._segment.cell) if self._segment else None
+        session = self._session
+        cell = session.plan.cell(self._segment.cell) if self._segment else None
         return {
-            "segments_done": self._dispatcher.n_segments_done,
-            "segments": len(self._plan.segments),
-            "requests_done": self._figures.n_records,
-            "requests": self._plan.n_requests,
+            "session": session.number,
+            "segments_done": session.n_segments_done + self._dispatcher.n_segments_done,
+            "segments": len(session.whole.segments),
+            "requests_done": session.n_done + self._figures.n_records,
+            "requests": session.n_done + session.plan.n_requests,
             "cell": cell.id if cell else None,
             "factors": dict(cell.factors) if cell else {},
             "failed": self._figures.n_failed,

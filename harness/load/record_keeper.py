@@ -36,11 +36,17 @@ class RecordKeeper:
     """Decodes and reports every exchange once, in order of completion."""
 
     def __init__(
-        self, adapter: Adapter, report: Report, on_failure: Callable[[Exception], None]
+        self,
+        adapter: Adapter,
+        report: Report,
+        on_failure: Callable[[Exception], None],
+        session: int = 1,
     ) -> None:
+        """Each record is stamped with the number of the run's session."""
         self._adapter = adapter
         self._report = report
         self._on_failure = on_failure
+        self._session = session
         self._owed: deque[_Owed] = deque()
         self._something = Event()
         self._slice_end_ns = 0
@@ -70,7 +76,7 @@ class RecordKeeper:
     def _settle(self, owed: _Owed) -> None:
         n_bytes = sum(len(piece.data) for piece in owed.exchange.chunks)
         try:
-            self._report(_named(self._decode(owed), owed.assignment), n_bytes)
+            self._report(_named(self._decode(owed), owed.assignment, self._session), n_bytes)
         except Exception as error:  # noqa: BLE001  ends the run, with the error as its reason
             self._on_failure(error)
 
@@ -98,7 +104,7 @@ class RecordKeeper:
         self._slice_end_ns = time.monotonic_ns() + SLICE_NS
 
 
-def _named(record: RequestRecord, assignment: Assignment) -> RequestRecord:
+def _named(record: RequestRecord, assignment: Assignment, session: int) -> RequestRecord:
     """The record with its place in the plan."""
     return replace(
         record,
@@ -106,5 +112,6 @@ def _named(record: RequestRecord, assignment: Assignment) -> RequestRecord:
         cell=assignment.cell.id,
         segment=assignment.segment.id,
         index=assignment.request.index,
+        session=session,
         is_warmup=assignment.request.is_warmup,
     )

@@ -1,44 +1,69 @@
 """What happens before the first send: the target answers, the run folder holds the whole intent.
 
-Shared by `tailbreak run` and by a bare `locust -f locustfiles/grid.py`; imports neither Locust nor
-gevent.
+A run is made in one session or, after a crash or a stop, in several: each start of its load is
+one. Shared by `tailbreak run` and by a bare `locust -f locustfiles/grid.py`; imports neither Locust
+nor gevent.
 """
 
 import os
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
-from harness.base.errors import SetupError
+from harness.base.clock import SystemClock, sample_offset_ns
+from harness.base.errors import RecordError, SetupError
 from harness.load.client.endpoint import resolve
+from harness.load.client.exchange import bounded
 from harness.load.client.plain_http import PlainHttp, Reply
 from harness.plan.build import build_plan
 from harness.plan.codec import plan_from_json, plan_to_json
 from harness.plan.plan import Plan
-from harness.records.environment import describe
+from harness.plan.rest import Key, rest_of
+from harness.records.environment import boot_id, describe
+from harness.records.request import Outcome
 from harness.records.run import RunFolder, new_run_id
+from harness.records.store import read_rows
 from harness.scenario.read import validate_scenario
 from harness.scenario.schema import Scenario
 
 CHECK_TIMEOUT_S = 10.0
+MAX_MODELS = 50
 
 
 @dataclass(frozen=True, kw_only=True)
 class Session:
-    """A prepared run, read back from its folder."""
+    """A prepared run, read back from its folder.
+
+    Attributes:
+        run: its folder.
+        scenario: what is wanted.
+        whole: everything that is intended.
+        plan: what this session has to send: all of it, or what earlier sessions left.
+        number: which session this is, from 1.
+        n_done: planned requests that earlier sessions recorded.
+    """
 
     run: RunFolder
     scenario: Scenario
+    whole: Plan
     plan: Plan
+    number: int
+    n_done: int
+
+    @property
+    def n_segments_done(self) -> int:
+        """Segments that earlier sessions finished."""
+        return len(self.whole.segments) - len(self.plan.segments)
 
 
 def prepare(scenario: Scenario, url: str, runs_dir: Path) -> RunFolder:
-    """A run folder with scenario, plan and environment, nothing sent yet.
+    """A run folder with scenario, plan, environment and its first session, nothing sent yet.
 
     Raises:
-        SetupError: the folder cannot be made.
+        SetupError: the folder cannot be made, or the target's key is missing.
     """
-    plan = build_plan(scenario)
+    plan, entry = build_plan(scenario), _opened(1, scenario, url)
     started = datetime.now(UTC)
     run = RunFolder.create(runs_dir, new_run_id(scenario.name, started))
     run.write_json("scenario.json", scenario.resolved())
@@ -50,16 +75,34 @@ def prepare(scenario: Scenario, url: str, runs_dir: Path) -> RunFolder:
             "id": run.id,
             "scenario": scenario.name,
             "target": url,
-            "started": started.isoformat(timespec="seconds"),
+            "started": entry["started"],
             "status": "running",
             "finished": None,
+            "sessions": [entry],
         },
     )
     return run
 
 
+def resume(run: RunFolder, url: str) -> None:
+    """Note the start of another session on this target; nothing sent yet.
+
+    Raises:
+        SetupError: the target does not serve what the run was begun on, or its key is missing.
+        RecordError: the run cannot be read, or the note not be written.
+    """
+    opened = reopen(run.path)
+    sessions = _sessions(run)
+    entry = _opened(len(sessions) + 1, opened.scenario, url)
+    _require_same_model(opened.scenario.target.model, sessions[0], entry)
+    run.write_json(run.file_of_session("environment.json", entry["number"]), describe())
+    value = run.read_json("run.json")
+    value |= {"target": url, "status": "running", "finished": None}
+    run.write_json("run.json", {**value, "sessions": [*sessions, entry]})
+
+
 def reopen(path: Path) -> Session:
-    """The session that `prepare` left in this folder.
+    """The run's last session, as `prepare` or `resume` left it in this folder.
 
     Raises:
         RecordError: no run is there, or it is damaged.
@@ -67,7 +110,30 @@ def reopen(path: Path) -> Session:
     """
     run = RunFolder.open(path)
     scenario = validate_scenario(run.read_json("scenario.json"), str(path / "scenario.json"))
-    return Session(run=run, scenario=scenario, plan=plan_from_json(run.read_json("plan.json")))
+    whole = plan_from_json(run.read_json("plan.json"))
+    number = len(_sessions(run))
+    done = recorded(run, before=number)
+    return Session(
+        run=run, scenario=scenario, whole=whole, plan=rest_of(whole, done, number), number=number,
+        n_done=len(done),
+    )  # fmt: skip
+
+
+def recorded(run: RunFolder, before: int | None = None) -> frozenset[Key]:
+    """Planned requests with a record, of the sessions before this one or of all.
+
+    A request that was cancelled when its session was stopped has none yet: it says nothing of the
+    target.
+
+    Raises:
+        RecordError: the rows cannot be read.
+    """
+    columns = read_rows(run).table.select(["segment", "index", "session", "outcome"]).to_pydict()
+    return frozenset(
+        (segment, index)
+        for segment, index, session, outcome in zip(*columns.values(), strict=True)
+        if index >= 0 and outcome != Outcome.CANCELLED and (before is None or session < before)
+    )
 
 
 def set_target(run: RunFolder, url: str) -> None:
@@ -78,11 +144,46 @@ def set_target(run: RunFolder, url: str) -> None:
 
 
 def close(run: RunFolder, *, is_complete: bool) -> None:
-    """Write how the run ended."""
+    """Write how the run's session ended."""
     value = run.read_json("run.json")
-    value["status"] = "complete" if is_complete else "partial"
-    value["finished"] = datetime.now(UTC).isoformat(timespec="seconds")
-    run.write_json("run.json", value)
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    sessions = _sessions(run)
+    sessions[-1] = {**sessions[-1], "ended": now}
+    value |= {"status": "complete" if is_complete else "partial", "finished": now}
+    run.write_json("run.json", {**value, "sessions": sessions})
+
+
+def _opened(number: int, scenario: Scenario, url: str) -> dict[str, Any]:
+    """What `run.json` says of a session that starts now."""
+    return {
+        "number": number,
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        "ended": None,
+        "boot_id": boot_id(),
+        "realtime_minus_monotonic_ns": sample_offset_ns(SystemClock()),
+        "target": url,
+        **identify_target(url, api_key(scenario)),
+    }
+
+
+def _sessions(run: RunFolder) -> list[dict[str, Any]]:
+    """The sessions so far; a run of an older version has one."""
+    value = run.read_json("run.json")
+    first = {"number": 1, "started": value["started"], "ended": value["finished"]}
+    sessions = value.get("sessions", [first])
+    if not isinstance(sessions, list) or not sessions:
+        raise RecordError(f"{run.path / 'run.json'}: got no list of sessions")
+    return sessions
+
+
+def _require_same_model(model: str, first: dict[str, Any], now: dict[str, Any]) -> None:
+    """Half a run on another model would be compared with itself."""
+    before, serves = first.get("models") or [], now["models"] or []
+    if model in before and serves and model not in serves:
+        raise SetupError(
+            f"{now['target']} does not serve {model} any more, on which this run was begun; it "
+            f"serves {', '.join(serves)}: start that model, or a new run"
+        )
 
 
 def api_key(scenario: Scenario) -> str | None:
@@ -121,6 +222,30 @@ def check_target(url: str, key: str | None) -> None:
         return
     came = ", ".join(f"{path} answered {reply.status}" for path, reply in replies)
     raise SetupError(f"{url}: {came}: {replies[0][1].shown()}; {_advice(replies[0][1])}")
+
+
+def identify_target(url: str, key: str | None) -> dict[str, Any]:
+    """What the target says it is: its models and its version, each None where it does not say."""
+    http = PlainHttp(url, key, timeout_s=CHECK_TIMEOUT_S)
+    try:
+        models = _get(http, "/v1/models").get("data")
+        version = _get(http, "/version").get("version") if models else None
+    except SetupError:
+        models, version = None, None
+    finally:
+        http.close()
+    ids = [m["id"] for m in models or [] if isinstance(m, dict) and isinstance(m.get("id"), str)]
+    return {
+        "models": [bounded(name) for name in sorted(ids)[:MAX_MODELS]] or None,
+        "version": bounded(version) if isinstance(version, str) else None,
+    }
+
+
+def _get(http: PlainHttp, path: str) -> dict[str, Any]:
+    """The JSON object at a path; empty where there is none."""
+    reply = http.get(path)
+    value = reply.json() if reply.status == 200 else None
+    return value if isinstance(value, dict) else {}
 
 
 def _is_there(reply: Reply) -> bool:

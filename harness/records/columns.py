@@ -1,6 +1,6 @@
 """Columns of the request store: one Arrow schema, version in its metadata.
 
-History: 1 is the first; 2 adds `worker`.
+History: 1 is the first; 2 adds what `ADDED` lists. Older rows are read with the values given there.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,6 +22,7 @@ COLUMNS: Mapping[str, pa.DataType] = {
     "cell": pa.string(),
     "segment": pa.string(),
     "index": pa.int64(),
+    "session": pa.int64(),
     "is_warmup": pa.bool_(),
     "worker": pa.int64(),
     "outcome": pa.string(),
@@ -62,6 +63,9 @@ SCHEMA = pa.schema(
     metadata={"tailbreak.schema": str(SCHEMA_VERSION)},
 )
 
+ADDED: Mapping[int, Mapping[str, Any]] = {2: {"session": 1, "worker": 0}}
+"""By version: its new columns, with the value that rows of an older version have there."""
+
 _MAPS = frozenset({"phases", "ttft_phases", "anomalies"})
 _TUPLES = frozenset({"token_ns", "chunk_ns", "late_read", "finish_reason", "features"})
 
@@ -75,6 +79,23 @@ def to_batch(records: Sequence[RequestRecord]) -> pa.RecordBatch:
         for name, kind in COLUMNS.items()
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+
+
+def to_current(table: pa.Table) -> pa.Table:
+    """A table of this version or an older one, with every column of this version.
+
+    Raises:
+        ValueError: its version is none that can be read; the message says which.
+    """
+    found = (table.schema.metadata or {}).get(b"tailbreak.schema", b"none").decode(errors="replace")
+    if found not in map(str, range(1, SCHEMA_VERSION + 1)):
+        known = f"1 to {SCHEMA_VERSION}"
+        raise ValueError(f"got record schema {found}, this version reads {known}")
+    for version in range(int(found) + 1, SCHEMA_VERSION + 1):
+        for name, value in ADDED[version].items():
+            column = pa.repeat(pa.scalar(value, COLUMNS[name]), table.num_rows)
+            table = table.append_column(SCHEMA.field(name), column)
+    return table.select(list(COLUMNS)).cast(SCHEMA)
 
 
 def from_table(table: pa.Table) -> list[RequestRecord]:

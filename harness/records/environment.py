@@ -27,6 +27,11 @@ def describe() -> dict[str, str]:
     }
 
 
+def boot_id() -> str:
+    """Names this start of this machine: monotonic clocks are comparable within it only."""
+    return _first_line(Path("/proc/sys/kernel/random/boot_id"))
+
+
 def _version(package: str) -> str:
     try:
         return importlib.metadata.version(package)

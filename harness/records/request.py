@@ -49,7 +49,9 @@ class RequestRecord:
     Attributes:
         cell: id of the grid cell; empty outside a run (probe).
         segment: id of the plan's segment.
-        index: position of the request inside its segment.
+        index: position of the request inside its segment; below 0 for a warm-up request that the
+            plan does not hold: a broken segment was warmed up again.
+        session: which start of the run's load sent it, from 1; sessions do not share a clock.
         is_warmup: sent before the segment counts (start burst); kept, not analysed.
         worker: the load process that sent it, from 0.
         outcome: how it ended.
@@ -91,6 +93,7 @@ class RequestRecord:
     cell: str = ""
     segment: str = ""
     index: int = 0
+    session: int = 1
     is_warmup: bool = False
     worker: int = 0
     http_status: int | None = None

@@ -1,12 +1,15 @@
 """The run folder: what a run leaves behind, each file written whole or not at all.
 
 scenario.json     every value in force            plan.json     every intended send
-environment.json  machine, versions, clocks       run.json      id, target, status
+environment.json  machine, versions, clocks       run.json      id, target, status, sessions
 shards/           append-only Arrow streams       requests.parquet   the same rows, compacted
 progress.json, client.json   the load process about itself
+environment-2.json, client-2.json, ...   the same of later sessions
+run.lock          who writes into the run now
 report.json, report.html, summary.md
 """
 
+import contextlib
 import itertools
 import json
 import os
@@ -81,6 +84,11 @@ class RunFolder:
         """Where writers put their Arrow streams."""
         return self.path / "shards"
 
+    def file_of_session(self, name: str, session: int) -> str:
+        """`client.json` of the first session, `client-2.json` of the second."""
+        stem, dot, suffix = name.partition(".")
+        return name if session == 1 else f"{stem}-{session}{dot}{suffix}"
+
     def write_json(self, name: str, value: Any) -> None:
         """Write a JSON file so that a reader sees the old one or the new one, nothing between.
 
@@ -101,6 +109,8 @@ class RunFolder:
             part.write_text(text, encoding="utf-8")
             part.replace(self.path / name)
         except OSError as error:
+            with contextlib.suppress(OSError):
+                part.unlink(missing_ok=True)
             raise RecordError(f"{self.path / name}: cannot be written: {error.strerror}") from error
 
     def read_json(self, name: str) -> Any:

@@ -1,126 +1,26 @@
-"""Append-only shards of request rows: what was flushed survives `kill -9`.
+"""The rows of a run: shards while it runs and after a crash, one Parquet file once it is whole.
 
-A writer collects rows and a native thread appends them, once a second, as one batch of an Arrow
-stream (flushed = acknowledged), so that neither the event loop nor a greenlet ever waits for the
-disk. `read_table` drops a torn last batch and says so. `compact` turns the shards into one Parquet
-file when the run ends.
+`read_rows` takes whatever is there and gives each row once. `compact` turns the shards into
+`requests.parquet`; it may be cut anywhere and repeated.
 """
 
-import contextlib
-import importlib
-import os
-import sys
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from harness.base.errors import RecordError
-from harness.records.columns import SCHEMA, SCHEMA_VERSION, to_batch
-from harness.records.request import RequestRecord
+from harness.records.columns import SCHEMA, to_current
 from harness.records.run import RunFolder
+from harness.records.shard import LOG, SHARD, read_shard
 
-FLUSH_PERIOD_S = 1.0
-PARQUET = "requests.parquet"
-
-
-def _native(module: str, name: str) -> Any:
-    """The standard library's own function, even where gevent has replaced it."""
-    monkey = sys.modules.get("gevent.monkey")
-    if monkey is not None:
-        return monkey.get_original(module, name)
-    return getattr(importlib.import_module(module), name)
-
-
-class ShardWriter:
-    """Writes the rows of one process to one shard.
-
-    Thread rule: `append` and `end_segment` from any greenlet or thread; both return at once.
-    """
-
-    def __init__(self, folder: Path, writer: str) -> None:
-        """Open `folder/writer.arrows`.
-
-        Raises:
-            RecordError: the shard exists already or cannot be made.
-        """
-        self.path = folder / f"{writer}.arrows"
-        try:
-            self._file = self.path.open("xb", buffering=0)
-        except OSError as error:
-            raise RecordError(f"{self.path}: cannot create the shard: {error.strerror}") from error
-        self._stream = pa.ipc.new_stream(self._file, SCHEMA)
-        self._rows: deque[RequestRecord] = deque()
-        self._failure: str | None = None
-        self._sync_wanted = False
-        self._closing = False
-        allocate_lock: Callable[[], Any] = _native("_thread", "allocate_lock")
-        self._wake = allocate_lock()
-        self._wake.acquire()
-        self._finished = allocate_lock()
-        self._finished.acquire()
-        _native("_thread", "start_new_thread")(self._run, ())
-
-    def append(self, record: RequestRecord) -> None:
-        """Hand over a row; it is on disk within about a second.
-
-        Raises:
-            RecordError: an earlier write failed (disk full, folder gone).
-        """
-        self._require_healthy()
-        self._rows.append(record)
-
-    def end_segment(self) -> None:
-        """Have everything so far written and synced soon, without waiting for it."""
-        self._require_healthy()
-        self._sync_wanted = True
-        self._signal()
-
-    def close(self) -> None:
-        """Write and sync the rest, and wait for it.
-
-        Raises:
-            RecordError: rows could not be written; what was flushed before is readable.
-        """
-        self._closing = True
-        self._signal()
-        self._finished.acquire()
-        self._finished.release()
-        self._require_healthy()
-
-    def _signal(self) -> None:
-        with contextlib.suppress(RuntimeError):  # already signalled
-            self._wake.release()
-
-    def _require_healthy(self) -> None:
-        if self._failure is not None:
-            raise RecordError(f"{self.path}: writing failed: {self._failure}; free some space")
-
-    def _run(self) -> None:
-        try:
-            while not self._closing:
-                self._wake.acquire(True, FLUSH_PERIOD_S)  # noqa: FBT003  a lock's own signature
-                self._flush()
-            self._flush()
-            self._stream.close()
-            os.fsync(self._file.fileno())
-        except (OSError, pa.ArrowException) as error:
-            self._failure = str(error)
-        finally:
-            self._file.close()
-            self._finished.release()
-
-    def _flush(self) -> None:
-        sync, self._sync_wanted = self._sync_wanted, False
-        rows = [self._rows.popleft() for _ in range(len(self._rows))]
-        if rows:
-            self._stream.write_batch(to_batch(rows))
-        if sync:
-            os.fsync(self._file.fileno())
+PARQUET: Final = "requests.parquet"
+KEY: Final = ("session", "segment", "index")
+"""What names a row within a run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,30 +29,32 @@ class StoredRows:
 
     Attributes:
         table: every complete row.
-        torn: shards whose last batch was cut, by file name.
+        torn: shards whose writer died, by file name.
+        lost: shards that hold fewer rows than were acknowledged, and how many fewer.
     """
 
     table: pa.Table
     torn: tuple[str, ...]
+    lost: tuple[tuple[str, int], ...] = ()
 
 
 def read_rows(run: RunFolder) -> StoredRows:
-    """Every acknowledged row of a run, from Parquet or, before compaction, from its shards.
+    """Every acknowledged row of a run, once.
 
     Raises:
-        RecordError: no rows, another schema, or a damaged file.
+        RecordError: another schema, or a damaged file.
     """
+    tables = []
     parquet = run.path / PARQUET
     if parquet.is_file():
-        return StoredRows(table=_read_parquet(parquet), torn=())
-    batches: list[pa.RecordBatch] = []
-    torn = []
-    for path in sorted(run.shards.glob("*.arrows")):
-        found, is_torn = read_shard(path)
-        batches += found
-        if is_torn:
-            torn.append(path.name)
-    return StoredRows(table=pa.Table.from_batches(batches, schema=SCHEMA), torn=tuple(torn))
+        tables.append(_read_parquet(parquet))
+    shards = [read_shard(path) for path in sorted(run.shards.glob(f"*{SHARD}"))]
+    tables += [shard.table for shard in shards]
+    return StoredRows(
+        table=_merge(tables),
+        torn=tuple(shard.name for shard in shards if shard.is_torn),
+        lost=tuple((shard.name, shard.n_lost) for shard in shards if shard.n_lost),
+    )
 
 
 def compact(run: RunFolder) -> StoredRows:
@@ -162,49 +64,33 @@ def compact(run: RunFolder) -> StoredRows:
         RecordError: the rows cannot be read or the file not be written.
     """
     rows = read_rows(run)
-    parquet = run.path / PARQUET
-    if not parquet.is_file():
-        part = run.path / f".{PARQUET}.part"
-        try:
-            pq.write_table(rows.table, part, compression="zstd")
-            part.replace(parquet)
-        except OSError as error:
-            raise RecordError(f"{parquet}: cannot be written: {error}; free some space") from error
-    for path in run.shards.glob("*.arrows"):
+    shards = list(run.shards.glob(f"*{SHARD}"))
+    if shards or not (run.path / PARQUET).is_file():
+        _write_parquet(run, rows.table)
+    for path in [*shards, *run.shards.glob(f"*{LOG}")]:
         path.unlink()
     return rows
 
 
-def read_shard(path: Path) -> tuple[list[pa.RecordBatch], bool]:
-    """The complete batches of a shard, and whether its tail is torn.
+def _merge(tables: Sequence[pa.Table]) -> pa.Table:
+    """The rows of all, each key once: a shard whose rows were compacted already adds nothing."""
+    table = pa.concat_tables([SCHEMA.empty_table(), *tables])
+    if sum(part.num_rows > 0 for part in tables) < 2:
+        return table
+    numbered = table.select(KEY).append_column("row", pa.array(np.arange(table.num_rows)))
+    first = numbered.group_by(list(KEY), use_threads=False).aggregate([("row", "min")])["row_min"]
+    return table if len(first) == table.num_rows else table.take(np.sort(first.to_numpy()))
 
-    Raises:
-        RecordError: the file is no shard of this schema.
-    """
+
+def _write_parquet(run: RunFolder, table: pa.Table) -> None:
+    parquet = run.path / PARQUET
+    part = run.path / f".{PARQUET}.part"
     try:
-        data = path.read_bytes()
+        pq.write_table(table, part, compression="zstd")
+        part.replace(parquet)
     except OSError as error:
-        raise RecordError(f"{path}: unreadable: {error.strerror}") from error
-    try:
-        reader = pa.ipc.open_stream(pa.py_buffer(data))
-    except (pa.ArrowException, OSError):
-        return [], True  # killed before the stream's head was whole
-    _require_schema(path, reader.schema)
-    batches: list[pa.RecordBatch] = []
-    while True:
-        try:
-            batch = reader.read_next_batch()
-            batch.validate(full=True)
-        except StopIteration:
-            return batches, not _ends_properly(data)
-        except (pa.ArrowException, OSError):
-            return batches, True
-        batches.append(batch)
-
-
-def _ends_properly(data: bytes) -> bool:
-    """Whether the stream carries its end marker: continuation and a zero length."""
-    return data.endswith(b"\xff\xff\xff\xff\x00\x00\x00\x00")
+        part.unlink(missing_ok=True)
+        raise RecordError(f"{parquet}: cannot be written: {error}; free some space") from error
 
 
 def _read_parquet(path: Path) -> pa.Table:
@@ -212,11 +98,7 @@ def _read_parquet(path: Path) -> pa.Table:
         table = pq.read_table(path)
     except (pa.ArrowException, OSError) as error:
         raise RecordError(f"{path}: unreadable Parquet: {error}") from error
-    _require_schema(path, table.schema)
-    return table
-
-
-def _require_schema(path: Path, schema: pa.Schema) -> None:
-    found = (schema.metadata or {}).get(b"tailbreak.schema", b"none").decode(errors="replace")
-    if found != str(SCHEMA_VERSION):
-        raise RecordError(f"{path}: got record schema {found}, this version reads {SCHEMA_VERSION}")
+    try:
+        return to_current(table)
+    except ValueError as error:
+        raise RecordError(f"{path}: {error}") from error

@@ -19,7 +19,7 @@ from harness.plan.codec import plan_to_json
 from harness.plan.plan import Plan
 from harness.records.request import Outcome, RequestRecord
 from harness.records.run import RunFolder
-from harness.records.store import ShardWriter
+from harness.records.shard import ShardWriter
 from harness.report.context import build_report
 from harness.scenario.schema import Scenario
 from tests.make_records import MS, SMALL, make_evidence, make_record, make_scenario, records_of

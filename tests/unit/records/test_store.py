@@ -14,7 +14,8 @@ from harness.base.errors import RecordError
 from harness.records.columns import COLUMNS, from_table, to_batch
 from harness.records.request import Outcome, RequestRecord
 from harness.records.run import RunFolder, new_run_id
-from harness.records.store import PARQUET, ShardWriter, compact, read_rows, read_shard
+from harness.records.shard import ShardWriter, read_shard
+from harness.records.store import PARQUET, compact, read_rows
 from tests.make_records import make_record
 
 STARTED = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -85,12 +86,11 @@ def test_a_torn_tail_costs_the_last_batch_only(
     ends = [len(write(folder, batches[: n + 1], f"p{n}").read_bytes()) - 8 for n in range(4)]
     cut = cut % (len(data) + 1)
     path.write_bytes(data[:cut])
-    found, torn = read_shard(path)
+    shard = read_shard(path)
     n_whole = sum(end <= cut for end in ends)
     expected = [row for batch in batches[:n_whole] for row in batch]
-    rows = [row for batch in found for row in from_table(pa.Table.from_batches([batch]))]
-    assert rows == expected
-    assert torn == (cut < len(data))
+    assert from_table(shard.table) == expected
+    assert shard.is_torn == (cut < len(data))
 
 
 def test_compaction_is_idempotent_and_drops_the_shards(tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_foreign_files_are_refused_by_name(tmp_path: Path) -> None:
         pa.ipc.new_stream(file, foreign.schema) as stream,
     ):
         stream.write_table(foreign)
-    with pytest.raises(RecordError, match="got record schema none, this version reads 2"):
+    with pytest.raises(RecordError, match="got record schema none, this version reads 1 to 2"):
         read_rows(run)
     (run.path / PARQUET).write_bytes(b"no parquet")
     with pytest.raises(RecordError, match="unreadable Parquet"):
@@ -131,7 +131,7 @@ FULL_DISK = """
 import resource, signal, sys
 from pathlib import Path
 from harness.base.errors import RecordError
-from harness.records.store import ShardWriter
+from harness.records.shard import ShardWriter
 from tests.make_records import make_record
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
