@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harness.base.errors import ExitCode, MeasurementInvalid, SetupError
+from harness.base.errors import ExitCode, MeasurementInvalid, Problem, ScenarioError, SetupError
 from harness.cli.verdict import EXIT_OF_STATUS, show_verdict
 
 if TYPE_CHECKING:
     from harness.records.run import RunFolder
     from harness.scenario.schema import Scenario
+    from harness.server.options import ServerOptions
 
 POLL_S = 0.2
 STOP_GRACE_S = 30.0
@@ -67,7 +68,8 @@ def run(
     wanted = _override(
         read_scenario(scenario), str(scenario), target=target, model=model, n=requests, seed=seed
     )
-    with _server(wanted) as url:
+    options = _server_options(wanted, str(scenario))
+    with _server(wanted, options) as url:
         check_target(url, api_key(wanted))
         folder = prepare(wanted, url, runs_dir)
         command = shlex.join(["tailbreak", *sys.argv[1:]])
@@ -101,17 +103,35 @@ def _override(
     return validate_scenario(values, f"{file} with the command line's options")
 
 
+def _server_options(scenario: "Scenario", file: str) -> "ServerOptions":
+    """What the bundled server is started with, if it is."""
+    from pydantic import ValidationError
+
+    from harness.server.options import ServerOptions
+
+    wanted = scenario.target.server.model_dump(exclude_none=True)
+    try:
+        return ServerOptions(port=0, model=scenario.target.model, **wanted)
+    except ValidationError as error:
+        problems = [
+            Problem(
+                where=f"target.server.{each['loc'][0]}",
+                got="",
+                allowed=str(each.get("ctx", {}).get("error", each["msg"])),
+            )
+            for each in error.errors()
+        ]
+        raise ScenarioError(file, problems) from error
+
+
 @contextmanager
-def _server(scenario: "Scenario") -> Iterator[str]:
+def _server(scenario: "Scenario", options: "ServerOptions") -> Iterator[str]:
     """URL of the target; the bundled server lives as long as the block."""
     if scenario.target.url is not None:
         yield scenario.target.url
         return
-    from harness.server.options import ServerOptions
     from harness.server.process import start_server
 
-    wanted = scenario.target.server.model_dump(exclude_none=True)
-    options = ServerOptions(port=0, model=scenario.target.model, **wanted)
     with start_server(options) as server:
         yield server.url
 

@@ -46,6 +46,13 @@ def serve(
     insecure: Annotated[
         bool, typer.Option("--insecure", help="Allow any host to connect without a key.")
     ] = False,
+    faults: Annotated[
+        str,
+        typer.Option(
+            help="Plant faults, to check a harness: a comma list of PHASE:X%, stall:D@P, gc:D@P, "
+            "store:D, drop:1/N, such as attention:40%,stall:300ms@5s (docs/server.md)."
+        ),
+    ] = "",
     log_level: Annotated[LogLevel, typer.Option(help="How much to log.")] = "warning",
     ends_with_stdin: Annotated[bool, typer.Option("--ends-with-stdin", hidden=True)] = False,
 ) -> None:
@@ -75,6 +82,7 @@ def serve(
         "journal": journal,
         "api_key_env": api_key_env,
         "insecure": insecure,
+        "faults": faults,
         "log_level": log_level,
     }
     _serve(_read_options(values), ends_with_stdin=ends_with_stdin)

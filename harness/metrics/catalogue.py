@@ -119,6 +119,13 @@ KV_CAPACITY: Final = Metric(
     name="mc_accel_kv_capacity_tokens", type="gauge", help="Token slots of the KV arena."
 )
 
+FAULT_INFO: Final = Metric(
+    name="mc_accel_fault_info",
+    type="gauge",
+    help="1 for each fault that was planted at start (`--faults`); no series without.",
+    labels=("fault",),
+)
+
 SERVER_METRICS: Final = (
     INFER_DURATION,
     PHASE_DURATION,
@@ -132,4 +139,5 @@ SERVER_METRICS: Final = (
     WAITING,
     KV_HELD,
     KV_CAPACITY,
+    FAULT_INFO,
 )

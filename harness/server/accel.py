@@ -6,42 +6,44 @@ An unknown word is refused, never ignored: a measurement must not run something 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from harness.server.api_error import ApiError
 from harness.server.block_manager import BLOCK_SIZE, blocks_for
 from harness.server.contiguous import capacity_for
-
-if TYPE_CHECKING:
-    from harness.server.sequence import Layout
+from harness.server.sequence import Layout, Mode
 
 HEADER: Final = "x-mc-accel"
-EXACT_FEATURES: Final = ("paged_kv",)
+EXACT_FEATURES: Final = ("adaptive_batching", "prefix_cache", "paged_kv", "async_store")
 
 
 def read_features(header: str | None) -> tuple[str, ...]:
     """Turn the header's value into the features to run, in this build's order.
 
     Raises:
-        ApiError: A word is unknown; the message lists what this build has.
+        ApiError: A word is unknown, or needs another; the message lists what this build has.
     """
     words = [word.strip().lower() for word in (header or "false").split(",")]
     if words == ["false"]:
         return ()
     unknown = [word for word in words if word not in {"true", *EXACT_FEATURES}]
     if unknown:
-        raise ApiError(
-            400,
-            f"X-MC-Accel: got {', '.join(map(repr, unknown))}, allowed true, false, or a comma "
-            f"list of {', '.join(EXACT_FEATURES)}",
-            param="X-MC-Accel",
-            code="unknown_feature",
+        raise _refusal(
+            f"got {', '.join(map(repr, unknown))}, allowed true, false, or a comma "
+            f"list of {', '.join(EXACT_FEATURES)}"
         )
-    return (
-        EXACT_FEATURES
-        if "true" in words
-        else tuple(feature for feature in EXACT_FEATURES if feature in words)
-    )
+    if "true" in words:
+        return EXACT_FEATURES
+    if "prefix_cache" in words and "paged_kv" not in words:
+        raise _refusal(
+            "got 'prefix_cache' without 'paged_kv', whose blocks it shares; "
+            "allowed true, or both: prefix_cache,paged_kv"
+        )
+    return tuple(feature for feature in EXACT_FEATURES if feature in words)
+
+
+def _refusal(problem: str) -> ApiError:
+    return ApiError(400, f"X-MC-Accel: {problem}", param="X-MC-Accel", code="unknown_feature")
 
 
 def path_of(features: tuple[str, ...]) -> str:
@@ -49,9 +51,13 @@ def path_of(features: tuple[str, ...]) -> str:
     return "accelerated" if features else "baseline"
 
 
-def layout_of(features: tuple[str, ...]) -> Layout:
-    """Choose how KV is laid out."""
-    return "paged" if "paged_kv" in features else "contiguous"
+def mode_of(features: tuple[str, ...]) -> Mode:
+    """Choose how the engine runs a request; `async_store` is the front's business."""
+    return Mode(
+        layout="paged" if "paged_kv" in features else "contiguous",
+        has_prefix_cache="prefix_cache" in features,
+        is_adaptive="adaptive_batching" in features,
+    )
 
 
 def slots_needed(layout: Layout, n_tokens: int) -> int:

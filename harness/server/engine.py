@@ -14,7 +14,7 @@ import torch
 
 from harness.server.kv_arena import KvArena
 from harness.server.model_runner import ModelRunner
-from harness.server.sampler import Chosen, Sampler, has_prescribed_length
+from harness.server.sampler import Chosen, Sampler, TokenLogprobs, has_prescribed_length
 from harness.server.scheduler import Schedule, Scheduler
 from harness.server.sequence import FinishReason, Segment, Sequence, StepRecord
 
@@ -29,12 +29,14 @@ class TokenEvent(NamedTuple):
 
     Attributes:
         account: Phases up to this token; only on a sequence's first tokens.
+        logprobs: Of this token and the likeliest ones, where the request asked.
     """
 
     id: int
     token_id: int
     kind: str
     account: dict[str, int] | None
+    logprobs: TokenLogprobs | None
 
 
 class EndEvent(NamedTuple):
@@ -47,6 +49,7 @@ class EndEvent(NamedTuple):
     kv_tokens: int
     steps: list[dict[str, Any]]
     account: dict[str, int]
+    n_cached: int
 
 
 class StepEvents(NamedTuple):
@@ -127,26 +130,26 @@ class Engine:
         ends += [_end_event(sequence, "cancelled") for sequence in self._cancelled]
         self._cancelled.clear()
         return StepEvents(
-            [_token_event(sequence, token_id, kind) for sequence, token_id, kind in tokens],
+            [_token_event(*token) for token in tokens],
             ends,
             until_ns,
         )
 
     def _postprocess(
         self, schedule: Schedule, chosen: dict[Sequence, Chosen], now_ns: int
-    ) -> tuple[list[tuple[Sequence, int, str]], list[tuple[Sequence, FinishReason]]]:
+    ) -> tuple[list[tuple[Sequence, Chosen, str]], list[tuple[Sequence, FinishReason]]]:
         """Book what was computed, append the new tokens, and end what is complete."""
-        tokens: list[tuple[Sequence, int, str]] = []
+        tokens: list[tuple[Sequence, Chosen, str]] = []
         finished: list[tuple[Sequence, FinishReason]] = []
         for sequence, n_tokens in schedule.chunks:
             sequence.n_computed += n_tokens
             sequence.step_began_ns = sequence.step_began_ns or now_ns
-        for sequence, (token_id, is_faulty) in chosen.items():
-            if is_faulty:
+        for sequence, token in chosen.items():
+            if token.is_faulty:
                 finished.append((sequence, "error"))
                 continue
-            tokens.append((sequence, token_id, sequence.segment.kind))
-            reason = self._accept(sequence, token_id, now_ns)
+            tokens.append((sequence, token, sequence.segment.kind))
+            reason = self._accept(sequence, token.token_id, now_ns)
             if reason is not None:
                 finished.append((sequence, reason))
         for sequence, _ in finished:
@@ -216,9 +219,9 @@ def _record_step(sequence: Sequence, segment: Segment, now_ns: int) -> None:
     sequence.step_began_ns = now_ns
 
 
-def _token_event(sequence: Sequence, token_id: int, kind: str) -> TokenEvent:
+def _token_event(sequence: Sequence, token: Chosen, kind: str) -> TokenEvent:
     account = dict(sequence.phases_ns) if sequence.n_generated <= sequence.n_accounts else None
-    return TokenEvent(sequence.id, token_id, kind, account)
+    return TokenEvent(sequence.id, token.token_id, kind, account, token.logprobs)
 
 
 def _end_event(sequence: Sequence, reason: FinishReason) -> EndEvent:
@@ -230,4 +233,5 @@ def _end_event(sequence: Sequence, reason: FinishReason) -> EndEvent:
         len(sequence.tokens),
         [asdict(step) for step in sequence.steps],
         sequence.phases_ns,
+        sequence.n_cached,
     )

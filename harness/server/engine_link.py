@@ -16,20 +16,30 @@ from harness.server.frames import Frame, FrameReader, encode_frame
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from harness.server.sequence import Layout, SamplingParams, Segment
+    from harness.server.sequence import SamplingParams, Segment
 
 
 class TokenItem(NamedTuple):
-    """A token; its account of phases comes with a sequence's first few."""
+    """A token; its account of phases comes with a sequence's first few.
+
+    Attributes:
+        logprobs: Log-probability of this token, and (token id, log-probability) of the likeliest
+            ones, falling; None where the request did not ask.
+    """
 
     until_ns: int
     token_id: int
     kind: str
     account: dict[str, int] | None
+    logprobs: tuple[float, list[tuple[int, float]]] | None = None
 
 
 class EndItem(NamedTuple):
-    """The end of a sequence; `reason` may be `engine_died`."""
+    """The end of a sequence; `reason` may be `engine_died`.
+
+    Attributes:
+        n_cached: Prompt tokens whose keys and values came from the prefix cache.
+    """
 
     until_ns: int
     reason: str
@@ -37,6 +47,7 @@ class EndItem(NamedTuple):
     kv_tokens: int
     steps: list[dict[str, Any]]
     account: dict[str, int]
+    n_cached: int = 0
 
 
 @dataclass(eq=False, kw_only=True)
@@ -86,7 +97,7 @@ class EngineLink(asyncio.Protocol):
     def submit(
         self,
         *,
-        layout: Layout,
+        features: tuple[str, ...],
         tokens: list[int],
         segments: tuple[Segment, ...],
         params: SamplingParams,
@@ -101,7 +112,7 @@ class EngineLink(asyncio.Protocol):
             {
                 "do": "add",
                 "id": job.id,
-                "layout": layout,
+                "features": features,
                 "tokens": tokens,
                 "segments": [(part.kind, part.n_tokens, part.forced) for part in segments],
                 "params": asdict(params),
@@ -159,11 +170,19 @@ class EngineLink(asyncio.Protocol):
     def _dispatch(self, frame: Frame) -> None:
         self.gauges = frame["gauges"]
         until_ns = frame["until_ns"]
-        for job_id, token_id, kind, account in frame["tokens"]:
+        for job_id, token_id, kind, account, logprobs in frame["tokens"]:
             job = self._jobs.get(job_id)
             if job is not None:
-                job.push(TokenItem(until_ns, token_id, kind, account))
-        for job_id, reason, _, n_evictions, kv_tokens, steps, account in frame["ends"]:
+                job.push(TokenItem(until_ns, token_id, kind, account, _read_logprobs(logprobs)))
+        for job_id, reason, _, *rest in frame["ends"]:
             job = self._jobs.pop(job_id, None)
             if job is not None:
-                job.push(EndItem(until_ns, reason, n_evictions, kv_tokens, steps, account))
+                job.push(EndItem(until_ns, reason, *rest))
+
+
+def _read_logprobs(raw: list[Any] | None) -> tuple[float, list[tuple[int, float]]] | None:
+    """Give the tuples back that JSON made lists."""
+    if raw is None:
+        return None
+    chosen, likeliest = raw
+    return chosen, [(token_id, logprob) for token_id, logprob in likeliest]

@@ -19,7 +19,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from harness.base.errors import SetupError, TailbreakError
+from harness.server.accel import EXACT_FEATURES, mode_of
 from harness.server.engine import Engine
+from harness.server.faults import Faults, PlannedPauses, SlowedStopwatch
 from harness.server.frames import Frame, FrameReader, encode_frame
 from harness.server.model import load_model
 from harness.server.options import ServerOptions
@@ -85,7 +87,7 @@ def read_sequence(frame: Frame) -> Sequence:
     return Sequence(
         id=frame["id"],
         order=frame["id"],
-        layout=frame["layout"],
+        mode=mode_of(tuple(frame["features"])),
         tokens=frame["tokens"],
         segments=tuple(
             Segment(kind=kind, n_tokens=n_tokens, forced=tuple(forced))
@@ -97,10 +99,11 @@ def read_sequence(frame: Frame) -> Sequence:
     )
 
 
-def serve_front(link: FrontLink, engine: Engine) -> None:
+def serve_front(link: FrontLink, engine: Engine, faults: Faults) -> None:
     """Step until the front closes the socket."""
     pauses = GcPauses().install()
-    watch = Stopwatch(pauses)
+    watch = SlowedStopwatch(pauses, faults.slowdowns) if faults.slowdowns else Stopwatch(pauses)
+    planned = PlannedPauses(faults, watch.last_ns)
     was_idle = True
     while True:
         commands = link.receive(0.0 if engine.has_work else None)
@@ -110,6 +113,7 @@ def serve_front(link: FrontLink, engine: Engine) -> None:
         if not engine.has_work:
             was_idle = True
             continue
+        planned.take(watch)
         events = engine.step(watch, was_idle=was_idle)
         watch.restart(events.until_ns)
         link.send(
@@ -143,9 +147,8 @@ def gauges(engine: Engine) -> dict[str, Any]:
     }
 
 
-def build_engine(start: Frame) -> tuple[Engine, int]:
-    """Load the model the first frame asks for; return the engine and its longest context."""
-    options = ServerOptions.model_validate(start["options"])
+def build_engine(options: ServerOptions, start: Frame) -> tuple[Engine, int]:
+    """Load the model the options ask for; return the engine and its longest context."""
     torch.set_num_threads(options.threads)
     torch.set_num_interop_threads(1)
     model = load_model(options.model_folder)
@@ -171,12 +174,12 @@ def build_engine(start: Frame) -> tuple[Engine, int]:
 def warm_up(engine: Engine, n_prompt: int) -> None:
     """Run two short requests, so that the first user does not pay for torch's lazy start."""
     watch = Stopwatch(GcPauses())
-    for index, layout in enumerate(("contiguous", "paged")):
+    for index, features in enumerate(((), EXACT_FEATURES)):
         engine.add(
             Sequence(
                 id=-1 - index,
                 order=-1 - index,
-                layout=layout,  # type: ignore[arg-type]  # a tuple of literals widens to str
+                mode=mode_of(features),
                 tokens=[0] * max(1, n_prompt),
                 segments=(Segment(kind="content", n_tokens=4),),
                 params=SamplingParams(temperature=1.0, top_p=0.9, presence=0.1, ignore_eos=True),
@@ -199,12 +202,15 @@ def main() -> None:
     try:
         first = link.receive(None)
         try:
-            engine, max_model_len = build_engine(first[0])
+            options = ServerOptions.model_validate(first[0]["options"])
+            engine, max_model_len = build_engine(options, first[0])
         except TailbreakError as error:
             link.send({"failed": str(error)})
             return
         link.send({"ready": {"max_model_len": max_model_len}})
-        serve_front(link, engine)
+        if options.faults.words:
+            print(f"faults are planted: {options.faults}", file=sys.stderr, flush=True)  # noqa: T201  whatever the log level
+        serve_front(link, engine, options.faults)
     except FrontGoneError:
         os._exit(0)
 

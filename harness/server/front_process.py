@@ -191,7 +191,7 @@ class _Serving:
             link=link,
             max_model_len=first["ready"]["max_model_len"],
             journal=self._journal,
-            metrics=ServerMetrics(self._options.kv_tokens),
+            metrics=ServerMetrics(self._options.kv_tokens, self._options.faults),
             pauses=pauses,
         )
         config = uvicorn.Config(

@@ -11,7 +11,7 @@ import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from harness.server.accel import layout_of, path_of, slots_needed
+from harness.server.accel import mode_of, path_of, slots_needed
 from harness.server.api_error import ApiError
 from harness.server.sequence import SamplingParams, Segment
 
@@ -92,7 +92,7 @@ class Generation:
         """Hand the request to the engine; its account begins where this one's ends."""
         sent_ns = self.watch.lap("stream")
         return link.submit(
-            layout=layout_of(self.features),
+            features=self.features,
             tokens=self.tokens,
             segments=self.segments,
             params=self.params,
@@ -157,7 +157,7 @@ def require_fit(
             param="max_tokens",
             code="context_length_exceeded",
         )
-    needed = slots_needed(layout_of(features), n_total)
+    needed = slots_needed(mode_of(features).layout, n_total)
     if needed > limits.kv_tokens:
         raise ApiError(
             400,

@@ -12,6 +12,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
 from harness.metrics import catalogue
+from harness.server.faults import NO_FAULTS, Faults
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -89,7 +90,7 @@ def _label_text(metric: Metric, labels: tuple[str, ...], **extra: str) -> str:
 class ServerMetrics:
     """Every series of one server."""
 
-    def __init__(self, kv_capacity: int) -> None:
+    def __init__(self, kv_capacity: int, faults: Faults = NO_FAULTS) -> None:
         self._infer = Histograms(catalogue.INFER_DURATION)
         self._phase = Histograms(catalogue.PHASE_DURATION)
         self._values = {
@@ -98,6 +99,8 @@ class ServerMetrics:
             if metric.type != "histogram"
         }
         self._values[catalogue.KV_CAPACITY].set(kv_capacity)
+        for word in faults.words:
+            self._values[catalogue.FAULT_INFO].set(1, word)
 
     def record_finished(self, path: str, outcome: str, n_prompt: int, timings: Timings) -> None:
         """Count a request that ran to its end."""

@@ -6,14 +6,20 @@ import os
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator
 
 from harness.base.errors import SetupError
+from harness.server.faults import NO_FAULTS, Faults, read_faults
 
 WEIGHTS_FOLDER = Path(__file__).parent / "weights"
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 LogLevel = Literal["debug", "info", "warning", "error"]
+
+
+def _to_faults(value: object) -> Faults:
+    """Take faults as they are, or as the command line writes them."""
+    return value if isinstance(value, Faults) else read_faults(str(value))
 
 
 def default_threads() -> int:
@@ -31,6 +37,7 @@ class ServerOptions(BaseModel):
         max_queue: Requests that may wait beyond those that run; more are answered 429.
         journal: SQLite file; None makes one in a temporary folder.
         api_key_env: Name of the environment variable that holds the key.
+        faults: What is planted, for checking a harness; nothing by default.
         engine_grace_s: How long a front whose engine died still answers, with errors.
     """
 
@@ -49,6 +56,7 @@ class ServerOptions(BaseModel):
     api_key_env: str | None = None
     insecure: bool = False
     log_level: LogLevel = "warning"
+    faults: Annotated[Faults, PlainValidator(_to_faults), PlainSerializer(str)] = NO_FAULTS
     engine_grace_s: float = 3.0
 
     @property

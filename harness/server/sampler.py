@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import torch
 
+from kernels.logprobs import measure_logprobs
 from kernels.penalties import apply_penalties
 from kernels.sampling import GREEDY_TEMPERATURE, choose_greedy, sample
 
@@ -23,11 +24,16 @@ if TYPE_CHECKING:
     from harness.server.sequence import Sequence
 
 
+TokenLogprobs = tuple[float, list[tuple[int, float]]]
+"""Log-probability of the chosen token; ids and log-probabilities of the likeliest ones."""
+
+
 class Chosen(NamedTuple):
     """One token; `is_faulty` when the model gave no finite logit to choose by."""
 
     token_id: int
     is_faulty: bool
+    logprobs: TokenLogprobs | None = None
 
 
 class Sampler:
@@ -58,6 +64,8 @@ class Sampler:
         """
         if not sequences:
             return []
+        asked = [row for row, each in enumerate(sequences) if each.params.n_logprobs is not None]
+        own = logits[asked] if asked else None
         modes = [int(has_prescribed_length(sequence)) for sequence in sequences]
         logits += self._bias[modes]
         watch.lap("sample")
@@ -75,6 +83,12 @@ class Sampler:
         chosen = [
             Chosen(*pair) for pair in zip(token_ids.tolist(), is_faulty.tolist(), strict=True)
         ]
+        if own is not None:
+            n_logprobs = [sequences[row].params.n_logprobs or 0 for row in asked]
+            for row, logprobs in zip(
+                asked, _logprobs(own, token_ids[asked], n_logprobs), strict=True
+            ):
+                chosen[row] = chosen[row]._replace(logprobs=logprobs)
         watch.lap("sample")
         return chosen
 
@@ -98,6 +112,21 @@ class Sampler:
 def has_prescribed_length(sequence: Sequence) -> bool:
     """Whether the present segment runs to its full length whatever the model would say."""
     return sequence.params.ignore_eos or sequence.segment.kind == "reasoning"
+
+
+def _logprobs(logits: Tensor, token_ids: Tensor, n_logprobs: list[int]) -> list[TokenLogprobs]:
+    """Tell every row as many of the likeliest tokens as it asked for.
+
+    Shapes: logits (len(n_logprobs), vocab_size), as the model gave them.
+    """
+    measured = measure_logprobs(logits, token_ids, max(n_logprobs))
+    rows = zip(
+        measured.chosen.tolist(), measured.top_ids.tolist(), measured.top.tolist(), strict=True
+    )
+    return [
+        (chosen, list(zip(ids[:count], values[:count], strict=True)))
+        for (chosen, ids, values), count in zip(rows, n_logprobs, strict=True)
+    ]
 
 
 def _draw(logits: Tensor, sequences: AbstractSequence[Sequence]) -> Tensor:

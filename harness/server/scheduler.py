@@ -14,11 +14,12 @@ from bisect import insort
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from harness.server.kv_arena import ContiguousCache, KvArena, KvCache, PagedCache
+from harness.server.sequence import BASELINE
 
 if TYPE_CHECKING:
     from harness.server.sequence import Layout, Sequence
 
-Obstacle = Literal["slot", "memory", "layout"]
+Obstacle = Literal["slot", "memory", "mode"]
 
 
 class Chunk(NamedTuple):
@@ -40,7 +41,7 @@ class Schedule(NamedTuple):
         chunks: Those of one token first, then longer ones.
         stalled: Resident sequences without a share of this step.
         kv_waiting: Waiting with a free slot, without memory.
-        queued: Waiting for a slot, or for the arena's other layout to drain.
+        queued: Waiting for a slot, or for sequences of another mode to end.
     """
 
     chunks: list[Chunk]
@@ -59,7 +60,7 @@ class Scheduler:
         }
         self._max_num_seqs = max_num_seqs
         self._budget = max_num_batched_tokens
-        self.layout: Layout = "contiguous"
+        self.mode = BASELINE
         self.waiting: list[Sequence] = []
         self.resident: list[Sequence] = []
         self.n_evictions = 0
@@ -70,9 +71,14 @@ class Scheduler:
         return bool(self.waiting or self.resident)
 
     @property
+    def _cache(self) -> KvCache:
+        """The layout that has the arena."""
+        return self._caches[self.mode.layout]
+
+    @property
     def n_held(self) -> int:
         """Arena slots in the hands of resident sequences."""
-        return self._caches[self.layout].n_held(self.resident)
+        return self._cache.n_held(self.resident)
 
     def add(self, sequence: Sequence) -> None:
         """Put a sequence into the line at its arrival order."""
@@ -84,7 +90,7 @@ class Scheduler:
             self.waiting.remove(sequence)
         else:
             self.resident.remove(sequence)
-            self._caches[sequence.layout].release(sequence)
+            self._cache.release(sequence)
 
     def schedule(self) -> Schedule:
         """Fill one step."""
@@ -131,11 +137,11 @@ class Scheduler:
             if len(self.resident) == self._max_num_seqs:
                 return "slot"
             head = self.waiting[0]
-            if head.layout != self.layout:
+            if head.mode != self.mode:
                 if self.resident:
-                    return "layout"
-                self.layout = head.layout
-            if not self._caches[self.layout].reserve(head):
+                    return "mode"
+                self.mode = head.mode
+            if not self._cache.reserve(head):
                 return "memory"
             self.waiting.pop(0)
             insort(self.resident, head, key=_order)
@@ -143,8 +149,7 @@ class Scheduler:
 
     def _make_room(self, sequence: Sequence, n_tokens: int, chunks: dict[Sequence, int]) -> bool:
         """Grow a sequence, evicting the youngest until it fits or is itself the youngest."""
-        cache = self._caches[self.layout]
-        while not cache.grow(sequence, n_tokens):
+        while not self._cache.grow(sequence, n_tokens):
             victim = self.resident[-1]
             self._evict(victim)
             chunks.pop(victim, None)
@@ -154,7 +159,7 @@ class Scheduler:
 
     def _evict(self, victim: Sequence) -> None:
         """Take a sequence's memory; its tokens stay and are recomputed later."""
-        self._caches[victim.layout].release(victim)
+        self._cache.release(victim)
         self.resident.remove(victim)
         victim.n_computed = 0
         victim.n_evictions += 1
@@ -165,7 +170,7 @@ class Scheduler:
         """Name everything about lines and memory that does not add up."""
         problems = []
         for layout, cache in self._caches.items():
-            holders = self.resident if layout == self.layout else []
+            holders = self.resident if layout == self.mode.layout else []
             problems += [f"{layout}: {text}" for text in cache.check_integrity(holders)]
         problems += [
             f"sequence {sequence.id} waits and holds KV"

@@ -8,7 +8,7 @@ recomputation after an eviction is still to be read.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import numpy as np
 
@@ -20,9 +20,31 @@ Kind = Literal["reasoning", "content"]
 FinishReason = Literal["length", "stop", "cancelled", "error"]
 
 
+class Mode(NamedTuple):
+    """How the engine runs a sequence; all resident sequences are of one mode.
+
+    Attributes:
+        layout: How KV lies in the arena.
+        has_prefix_cache: Whether full blocks are kept, and looked for at admission; paged only.
+        is_adaptive: Whether measured step costs bound the prefill beside decoding sequences.
+    """
+
+    layout: Layout = "contiguous"
+    has_prefix_cache: bool = False
+    is_adaptive: bool = False
+
+
+BASELINE: Final = Mode()
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SamplingParams:
-    """How a sequence's tokens are chosen; the defaults switch everything off."""
+    """How a sequence's tokens are chosen; the defaults switch everything off.
+
+    Attributes:
+        n_logprobs: None: no log-probabilities; k: those of the chosen and of the k likeliest
+            tokens, from the model's own distribution before bias, penalties and temperature.
+    """
 
     temperature: float = 1.0
     top_k: int = 0
@@ -33,6 +55,7 @@ class SamplingParams:
     presence: float = 0.0
     seed: int = 0
     ignore_eos: bool = False
+    n_logprobs: int | None = None
 
     @property
     def has_penalties(self) -> bool:
@@ -80,8 +103,9 @@ class Sequence:
     Attributes:
         order: Arrival number: smaller is older; fairness and eviction go by it.
         tokens: Prompt, forced and generated ids, in context order.
-        layout: How its KV lies in the arena.
+        mode: How the engine runs it.
         segments: What is to be generated, the answer last.
+        n_cached: Prompt tokens whose keys and values came from the prefix cache.
         slots: Arena slot of each context position, valid up to `n_slots`.
         n_accounts: How many of its first tokens carry the account of phases up to them.
         charged_until_ns: Up to where this sequence's time is accounted for.
@@ -90,7 +114,7 @@ class Sequence:
 
     id: int
     order: int
-    layout: Layout
+    mode: Mode
     tokens: list[int]
     segments: tuple[Segment, ...]
     params: SamplingParams
@@ -98,6 +122,7 @@ class Sequence:
     n_accounts: int = 4
     n_prompt: int = 0
     n_computed: int = 0
+    n_cached: int = 0
     n_generated: int = 0
     segment_index: int = 0
     n_in_segment: int = 0

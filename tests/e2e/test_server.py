@@ -23,6 +23,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from harness.base.errors import SetupError
 from harness.metrics.catalogue import LATENCY_BUCKETS, SERVER_METRICS
 from harness.metrics.phases import SERVER_PHASES
+from harness.server.accel import EXACT_FEATURES
 from harness.server.options import ServerOptions
 from harness.server.process import RunningServer, start_server
 
@@ -198,7 +199,7 @@ def test_chat_stream_has_openai_shape(client: Client) -> None:
     reply = client.post("/v1/chat/completions", body, accel="true")
     assert reply.headers["content-type"] == "text/event-stream; charset=utf-8"
     assert reply.headers["x-mc-path"] == "accelerated"
-    assert reply.headers["x-mc-features"] == "paged_kv"
+    assert reply.headers["x-mc-features"] == ",".join(EXACT_FEATURES)
     assert reply.headers["x-mc-pool"] == "cpu"
     first, *deltas, finish, usage = reply.events
     assert first["choices"][0]["delta"] == {"role": "assistant", "content": ""}
@@ -209,7 +210,7 @@ def test_chat_stream_has_openai_shape(client: Client) -> None:
     assert finish["choices"][0] == {"index": 0, "delta": {}, "finish_reason": "length"}
     assert usage["choices"] == []
     assert usage["usage"]["completion_tokens"] == 10
-    assert usage["timings"]["features"] == ["paged_kv"]
+    assert usage["timings"]["features"] == list(EXACT_FEATURES)
     whole = client.post("/v1/chat/completions", body | {"stream": False, "stream_options": None})
     text = "".join(event["choices"][0]["delta"]["content"] for event in deltas)
     assert whole.json["choices"][0]["message"] == {"role": "assistant", "content": text}
@@ -442,7 +443,7 @@ def test_the_journal_has_a_row_per_request_and_no_text(
         rows = journal.execute("SELECT * FROM requests ORDER BY finished_unix_ns").fetchall()
     row = rows[-1]
     assert row[0] == reply.json["id"].removeprefix("cmpl-")
-    assert row[2:4] == ("accelerated", "paged_kv")
+    assert row[2:4] == ("accelerated", ",".join(EXACT_FEATURES))
     assert row[5:8] == (3, 0, "length")
     assert 0 < row[8] <= reply.json["timings"]["wall_s"]
     text = file.read_bytes() + Path(f"{file}-wal").read_bytes() + server.last_errors().encode()

@@ -14,7 +14,7 @@ from harness.server.contiguous import RangeAllocator, capacity_for
 from harness.server.kv_arena import KvArena
 from harness.server.model import ModelConfig
 from harness.server.scheduler import Scheduler
-from harness.server.sequence import Layout, SamplingParams, Segment, Sequence
+from harness.server.sequence import Mode, SamplingParams, Segment, Sequence
 
 N_SLOTS = 512
 
@@ -120,9 +120,11 @@ class Scheduling(RuleBasedStateMachine):
     @rule(
         n_prompt=st.integers(1, 200),
         n_output=st.integers(1, 60),
-        layout=st.sampled_from(("contiguous", "paged")),
+        mode=st.builds(
+            Mode, layout=st.sampled_from(("contiguous", "paged")), is_adaptive=st.booleans()
+        ),
     )
-    def add(self, n_prompt: int, n_output: int, layout: Layout) -> None:
+    def add(self, n_prompt: int, n_output: int, mode: Mode) -> None:
         """Put in a sequence that could run alone."""
         if capacity_for(n_prompt + n_output) > N_SLOTS:
             return
@@ -130,7 +132,7 @@ class Scheduling(RuleBasedStateMachine):
         sequence = Sequence(
             id=self.n_added,
             order=self.n_added,
-            layout=layout,
+            mode=mode,
             tokens=[0] * n_prompt,
             segments=(Segment(kind="content", n_tokens=n_output),),
             params=SamplingParams(),

@@ -11,10 +11,14 @@ from harness.server.engine import EndEvent, Engine, TokenEvent
 from harness.server.model import Llama, load_model
 from harness.server.options import ServerOptions
 from harness.server.phases import GcPauses, Stopwatch
-from harness.server.sequence import Layout, SamplingParams, Segment, Sequence
+from harness.server.sequence import BASELINE, Mode, SamplingParams, Segment, Sequence
 from harness.server.tokenizer import TextTokenizer
 
 WEIGHTS = Path(__file__).parents[3] / "harness/server/weights/tiny"
+PAGED = Mode(layout="paged")
+CACHED = Mode(layout="paged", has_prefix_cache=True)
+FULL = Mode(layout="paged", has_prefix_cache=True, is_adaptive=True)
+MODES = (BASELINE, Mode(is_adaptive=True), PAGED, CACHED, FULL)
 GREEDY = SamplingParams(temperature=0.0, ignore_eos=True)
 
 
@@ -62,14 +66,14 @@ def sequence(
     tokens: list[int],
     n_output: int,
     *,
-    layout: Layout = "contiguous",
+    mode: Mode = BASELINE,
     params: SamplingParams = GREEDY,
     steps: tuple[Segment, ...] = (),
 ) -> Sequence:
     return Sequence(
         id=number,
         order=number,
-        layout=layout,
+        mode=mode,
         tokens=list(tokens),
         segments=(*steps, Segment(kind="content", n_tokens=n_output)),
         params=params,

@@ -4,11 +4,10 @@ import torch
 from harness.server.engine import Engine
 from harness.server.options import ServerOptions
 from harness.server.phases import GcPauses, Stopwatch
-from harness.server.sequence import Layout, SamplingParams, Segment, Sequence
+from harness.server.sequence import BASELINE, Mode, SamplingParams, Segment, Sequence
 from tests.unit.server import build
 
 MARGIN = 1e-4
-LAYOUTS: tuple[Layout, ...] = ("contiguous", "paged")
 
 
 def first_close_call(prompt: list[int], output: list[int]) -> int:
@@ -25,12 +24,12 @@ def first_close_call(prompt: list[int], output: list[int]) -> int:
     return len(output)
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_greedy_tokens_are_those_of_the_full_causal_pass(layout: Layout) -> None:
+@pytest.mark.parametrize("mode", build.MODES)
+def test_greedy_tokens_are_those_of_the_full_causal_pass(mode: Mode) -> None:
     """Batching, chunks, layouts, growth and eviction change no token of a greedy answer."""
     lengths = [5, 64, 90, 200, 130, 61, 250, 33]
     sequences = [
-        build.sequence(index, build.prompt(length, salt=index), 24 + index, layout=layout)
+        build.sequence(index, build.prompt(length, salt=index), 24 + index, mode=mode)
         for index, length in enumerate(lengths)
     ]
     subject = build.engine(kv_tokens=512, max_num_batched_tokens=96, max_num_seqs=6)
@@ -43,35 +42,34 @@ def test_greedy_tokens_are_those_of_the_full_causal_pass(layout: Layout) -> None
     assert subject.scheduler.n_evictions > 0
 
 
-def test_both_layouts_give_the_same_tokens() -> None:
-    """Contiguous and paged KV give equal greedy answers, evictions included."""
+def test_every_mode_gives_the_same_tokens() -> None:
+    """Layout, prefix cache and adaptive steps leave greedy answers equal, evictions included."""
     answers = {}
-    for layout in LAYOUTS:
+    for mode in build.MODES:
         sequences = [
-            build.sequence(index, build.prompt(60 + 21 * index, salt=index), 40, layout=layout)
+            build.sequence(index, build.prompt(60 + 21 * index, salt=index), 40, mode=mode)
             for index in range(8)
         ]
         subject = build.engine(kv_tokens=1024)
-        answers[layout] = build.run_dry(subject, sequences).tokens
-    same = answers["contiguous"] == answers["paged"]
-    if not same:  # a close call may go either way
-        for index in range(8):
-            pair = [answers[layout][index] for layout in LAYOUTS]
-            upto = first_close_call(build.prompt(60 + 21 * index, salt=index), pair[0])
-            assert pair[0][:upto] == pair[1][:upto]
+        answers[mode] = build.run_dry(subject, sequences).tokens
+    for index in range(8):  # a close call may go either way
+        expected = answers[BASELINE][index]
+        upto = first_close_call(build.prompt(60 + 21 * index, salt=index), expected)
+        for mode in build.MODES:
+            assert answers[mode][index][:upto] == expected[:upto]
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_sampled_tokens_do_not_depend_on_the_batch(layout: Layout) -> None:
+@pytest.mark.parametrize("mode", build.MODES)
+def test_sampled_tokens_do_not_depend_on_the_batch(mode: Mode) -> None:
     """A seeded request draws the same tokens alone and in company."""
     params = SamplingParams(temperature=0.9, top_p=0.95, presence=0.5, seed=7, ignore_eos=True)
 
     def subject(number: int) -> Sequence:
-        return build.sequence(number, build.prompt(50), 30, layout=layout, params=params)
+        return build.sequence(number, build.prompt(50), 30, mode=mode, params=params)
 
     alone = build.run_dry(build.engine(), [subject(0)]).tokens[0]
     company = [
-        build.sequence(index, build.prompt(20 + 30 * index, salt=index), 25, layout=layout)
+        build.sequence(index, build.prompt(20 + 30 * index, salt=index), 25, mode=mode)
         for index in range(5)
     ]
     together = build.run_dry(build.engine(), [*company, subject(5)]).tokens[5]
@@ -96,13 +94,13 @@ def test_a_sequence_alone_outgrows_half_the_arena() -> None:
     assert outcome.ends[0].n_evictions == 1
 
 
-def test_the_arena_changes_hands_only_when_empty() -> None:
-    """Sequences of the other layout queue until the arena is empty, first come, first served."""
+def test_the_engine_changes_hands_only_when_empty() -> None:
+    """Sequences of another mode queue until the arena is empty, first come, first served."""
     subject = build.engine()
-    layouts: list[Layout] = ["contiguous", "paged", "contiguous", "paged", "paged"]
+    modes = [BASELINE, build.PAGED, BASELINE, build.FULL, build.FULL]
     sequences = [
-        build.sequence(index, build.prompt(30, salt=index), 5, layout=layout)
-        for index, layout in enumerate(layouts)
+        build.sequence(index, build.prompt(30, salt=index), 5, mode=mode)
+        for index, mode in enumerate(modes)
     ]
     outcome = build.run_dry(subject, sequences)
     order = [event.id for event in outcome.events]
@@ -236,3 +234,34 @@ def test_only_first_tokens_carry_an_account() -> None:
     """The account up to a token comes with the first four tokens, enough for any character."""
     outcome = build.run_dry(build.engine(), [build.sequence(0, build.prompt(10), 8)])
     assert [event.account is not None for event in outcome.events] == [True] * 4 + [False] * 4
+
+
+def test_logprobs_are_the_model_s_own() -> None:
+    """They are of the logits before bias, penalty and temperature, and only told where asked."""
+    params = SamplingParams(
+        temperature=1.7, top_k=30, frequency=1.5, seed=4, ignore_eos=True, n_logprobs=3
+    )
+    bare = SamplingParams(temperature=0.0, ignore_eos=True, n_logprobs=0)
+    tokens = build.prompt(30)
+    subject = build.engine()
+    outcome = build.run_dry(
+        subject,
+        [
+            build.sequence(0, tokens, 6, params=params),
+            build.sequence(1, tokens, 6),
+            build.sequence(2, tokens, 6, params=bare),
+        ],
+    )
+    told = {number: [e.logprobs for e in outcome.events if e.id == number] for number in range(3)}
+    assert told[1] == [None] * 6
+    drawn = outcome.tokens[0]
+    with torch.no_grad():
+        expected = build.model()(torch.tensor([tokens + drawn]))[0, 29:-1].log_softmax(-1)
+    for row, token_id, logprobs in zip(expected, drawn, told[0], strict=True):
+        assert logprobs is not None
+        assert logprobs[0] == pytest.approx(float(row[token_id]), abs=1e-3)
+        top = row.topk(3)
+        assert [value for _, value in logprobs[1]] == pytest.approx(top.values.tolist(), abs=1e-3)
+        assert {one for one, _ in logprobs[1]} == set(top.indices.tolist())
+    assert all(logprobs is not None and logprobs[1] == [] for logprobs in told[2])
+    assert drawn != outcome.tokens[1]

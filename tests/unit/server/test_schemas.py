@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from harness.server.accel import read_features
+from harness.server.accel import EXACT_FEATURES, read_features
 from harness.server.api_error import ApiError
 from harness.server.schemas import (
     ChatBody,
@@ -149,11 +149,13 @@ def test_two_output_limits_must_agree() -> None:
         ("", ()),
         ("false", ()),
         ("False", ()),
-        ("true", ("paged_kv",)),
-        ("TRUE", ("paged_kv",)),
+        ("true", EXACT_FEATURES),
+        ("TRUE", EXACT_FEATURES),
         ("paged_kv", ("paged_kv",)),
         (" paged_kv , paged_kv", ("paged_kv",)),
-        ("true,paged_kv", ("paged_kv",)),
+        ("true,paged_kv", EXACT_FEATURES),
+        ("paged_kv,prefix_cache", ("prefix_cache", "paged_kv")),
+        ("async_store, adaptive_batching", ("adaptive_batching", "async_store")),
     ],
 )
 def test_accel_header(header: str | None, features: tuple[str, ...]) -> None:
@@ -164,5 +166,13 @@ def test_accel_header(header: str | None, features: tuple[str, ...]) -> None:
 @pytest.mark.parametrize("header", ["yes", "paged", "paged_kv,warp_drive", "1", "false,true"])
 def test_unknown_accel_word(header: str) -> None:
     """An unknown word is refused with the list of what this build has."""
-    with pytest.raises(ApiError, match="allowed true, false, or a comma list of paged_kv"):
+    with pytest.raises(ApiError, match="allowed true, false, or a comma list of adaptive_"):
         read_features(header)
+
+
+@pytest.mark.parametrize("header", ["prefix_cache", "prefix_cache,adaptive_batching"])
+def test_a_prefix_cache_needs_blocks(header: str) -> None:
+    """`prefix_cache` without `paged_kv` is refused with what to write instead."""
+    with pytest.raises(ApiError, match=r"without 'paged_kv'.*prefix_cache,paged_kv") as caught:
+        read_features(header)
+    assert caught.value.param == "X-MC-Accel"

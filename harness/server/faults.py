@@ -1,0 +1,187 @@
+"""Planted faults: `tailbreak serve --faults "attention:40%,stall:300ms@5s"`.
+
+So that a harness can be checked against a truth it did not choose: each fault's time is charged to
+a known phase. Off without the option, and out of reach of any request. Here: the words, and the
+faults of the engine. The journal obeys `store_delay_s`, the streams `drop_every`.
+"""
+
+from __future__ import annotations
+
+import gc
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from harness.server.phases import Stopwatch
+
+if TYPE_CHECKING:
+    from harness.server.phases import GcPauses
+
+SLOWABLE_PHASES: Final = ("embed", "mask", "attention", "ffn", "kv", "penalty", "sample")
+ALLOWED: Final = (
+    f"a comma list of PHASE:X% (PHASE one of {', '.join(SLOWABLE_PHASES)}; X up to 1000), "
+    "stall:D@P, gc:D@P, store:D and drop:1/N (D and P such as 300ms or 5s, D shorter than P), "
+    "each at most once"
+)
+_MOST_PERCENT: Final = 1000
+_N_GARBAGE: Final = 2000
+_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s)")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pause:
+    """A pause of `duration_s` every `period_s`."""
+
+    duration_s: float
+    period_s: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Faults:
+    """What is planted; the defaults plant nothing.
+
+    Attributes:
+        words: The words this was read from; `str()` joins them again.
+        slowdowns: Added share of each slowed phase: 0.4 makes it 1.4 times as long.
+        stall: The engine does nothing; charged to `stall`.
+        gc: Garbage is made and collected; charged to `gc`.
+        store_delay_s: Added to every write of the journal.
+        drop_every: Every so many streams one is cut before its end.
+    """
+
+    words: tuple[str, ...] = ()
+    slowdowns: Mapping[str, float] = field(default_factory=dict)
+    stall: Pause | None = None
+    gc: Pause | None = None
+    store_delay_s: float = 0.0
+    drop_every: int | None = None
+
+    def __str__(self) -> str:
+        """The text that `read_faults` reads as the same faults."""
+        return ",".join(self.words)
+
+
+NO_FAULTS: Final = Faults()
+
+
+def read_faults(text: str) -> Faults:
+    """Read the option's words.
+
+    Raises:
+        ValueError: A word is unknown, out of range, or given twice; says what is allowed.
+    """
+    words = [word.strip() for word in text.split(",")] if text.strip() else []
+    names = [word.partition(":")[0] for word in words]
+    values: dict[str, object] = {}
+    slowdowns: dict[str, float] = {}
+    for word, name in zip(words, names, strict=True):
+        if names.count(name) > 1:
+            raise _refusal(word)
+        if name in SLOWABLE_PHASES:
+            slowdowns[name] = _read_share(word)
+        else:
+            values |= _read_event(word)
+    return Faults(words=tuple(words), slowdowns=slowdowns, **values)  # type: ignore[arg-type]
+
+
+def _read_share(word: str) -> float:
+    """Read `PHASE:X%`."""
+    match = re.fullmatch(r"\w+:(\d+(?:\.\d+)?)%", word)
+    if match is None or not 0 < float(match[1]) <= _MOST_PERCENT:
+        raise _refusal(word)
+    return float(match[1]) / 100
+
+
+def _read_event(word: str) -> dict[str, object]:
+    """Read one of the faults that are no slowdown; the field it sets."""
+    name, _, value = word.partition(":")
+    if name in {"stall", "gc"}:
+        duration, _, period = value.partition("@")
+        pause = Pause(
+            duration_s=_read_duration(duration, word), period_s=_read_duration(period, word)
+        )
+        if pause.duration_s >= pause.period_s:
+            raise _refusal(word)
+        return {name: pause}
+    if name == "store":
+        return {"store_delay_s": _read_duration(value, word)}
+    match = re.fullmatch(r"drop:1/([1-9]\d{0,8})", word)
+    if match is None:
+        raise _refusal(word)
+    return {"drop_every": int(match[1])}
+
+
+def _read_duration(text: str, word: str) -> float:
+    """Read `300ms` or `5s`, in seconds."""
+    match = _DURATION.fullmatch(text)
+    if match is None or float(match[1]) == 0:
+        raise _refusal(word)
+    return float(match[1]) * (0.001 if match[2] == "ms" else 1.0)
+
+
+def _refusal(word: str) -> ValueError:
+    return ValueError(f"{word!r} is not allowed; allowed is {ALLOWED}")
+
+
+class SlowedStopwatch(Stopwatch):
+    """A stopwatch that makes the laps of slowed phases longer before it takes them."""
+
+    def __init__(self, pauses: GcPauses, slowdowns: Mapping[str, float]) -> None:
+        super().__init__(pauses)
+        self._slowdowns = slowdowns
+
+    def lap(self, phase: str) -> int:
+        """Spend the phase's added share, then charge the whole."""
+        share = self._slowdowns.get(phase)
+        if share is not None:
+            now = time.perf_counter_ns()
+            _spin_until(now + round(share * (now - self.last_ns)))
+        return super().lap(phase)
+
+
+class PlannedPauses:
+    """The engine's stalls and collections: each before the first step after its period."""
+
+    def __init__(self, faults: Faults, start_ns: int) -> None:
+        self._pauses = [
+            (phase, pause)
+            for phase, pause in (("stall", faults.stall), ("gc", faults.gc))
+            if pause is not None
+        ]
+        self._due_ns = {phase: start_ns + _in_ns(pause.period_s) for phase, pause in self._pauses}
+
+    def take(self, watch: Stopwatch) -> None:
+        """Spend the pauses that are due and charge them to their phase."""
+        for phase, pause in self._pauses:
+            if watch.last_ns < self._due_ns[phase]:
+                continue
+            began_ns = watch.lap("stream")
+            if phase == "gc":
+                _collect_for(pause.duration_s)
+            else:
+                time.sleep(pause.duration_s)
+            watch.lap(phase)
+            while self._due_ns[phase] <= began_ns:
+                self._due_ns[phase] += _in_ns(pause.period_s)
+
+
+def _collect_for(duration_s: float) -> None:
+    """Make cyclic garbage and have it collected, again and again."""
+    until_ns = time.perf_counter_ns() + _in_ns(duration_s)
+    while time.perf_counter_ns() < until_ns:
+        for _ in range(_N_GARBAGE):
+            cycle: list[object] = []
+            cycle.append(cycle)
+        gc.collect(0)
+
+
+def _spin_until(until_ns: int) -> None:
+    """Pass time exactly: a sleep would overshoot laps of some ten microseconds."""
+    while time.perf_counter_ns() < until_ns:
+        pass
+
+
+def _in_ns(seconds: float) -> int:
+    return round(seconds * 1e9)

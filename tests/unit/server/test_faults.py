@@ -1,0 +1,156 @@
+import gc
+import time
+from pathlib import Path
+
+import pytest
+
+from harness.base.errors import ScenarioError
+from harness.cli.run import _server_options
+from harness.scenario.read import parse_scenario
+from harness.server import faults
+from harness.server.faults import (
+    NO_FAULTS,
+    SLOWABLE_PHASES,
+    Pause,
+    PlannedPauses,
+    SlowedStopwatch,
+    read_faults,
+)
+from harness.server.options import ServerOptions
+from harness.server.phases import GcPauses, Stopwatch
+from harness.server.process import to_arguments
+from tests.unit.server import build
+
+ALL_WORDS = "attention:40%,ffn:2.5%,stall:300ms@5s,gc:100ms@2s,store:20ms,drop:1/50"
+
+
+def test_every_word_is_read() -> None:
+    """Each word sets its own field, in seconds and shares."""
+    read = read_faults(ALL_WORDS)
+    assert read.slowdowns == {"attention": 0.4, "ffn": 0.025}
+    assert read.stall == Pause(duration_s=0.3, period_s=5.0)
+    assert read.gc == Pause(duration_s=0.1, period_s=2.0)
+    assert read.store_delay_s == pytest.approx(0.02)
+    assert read.drop_every == 50
+    assert read_faults(str(read)) == read
+
+
+def test_nothing_is_planted_by_default() -> None:
+    """Without the option, and with an empty one, there is no fault."""
+    assert ServerOptions().faults == read_faults("") == NO_FAULTS
+    assert to_arguments(ServerOptions()) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("attention", "attention:40", "attention:0%", "attention:1001%", "queue:40%", "cpu:40%"),
+        *("stall:300ms", "stall:5s@5s", "stall:0ms@5s", "gc:1h@2h", "stall:300ms@"),
+        *("store:-1ms", "store:20", "drop:0", "drop:1/0", "drop:2/50", "attention:40%,"),
+        *("attention:40%,attention:20%", "stall:1ms@1s,stall:1ms@1s", "attention:40%;ffn:40%"),
+    ],
+)
+def test_a_bad_word_is_refused(text: str) -> None:
+    """What is unknown, out of range or given twice is refused with what is allowed."""
+    with pytest.raises(ValueError, match=r"allowed is a comma list of PHASE:X% \(PHASE one of"):
+        read_faults(text)
+
+
+def test_faults_travel_as_text() -> None:
+    """Command line and JSON carry the words; the engine reads the same faults from them."""
+    options = ServerOptions.model_validate({"faults": ALL_WORDS})
+    assert to_arguments(options) == ["--faults", ALL_WORDS]
+    assert ServerOptions.model_validate(options.model_dump(mode="json")) == options
+
+
+def test_a_scenario_can_plant_faults() -> None:
+    """`[target.server] faults` reaches the server's options; a bad word names file and key."""
+    text = Path("scenarios/quickstart.toml").read_text(encoding="utf-8")
+    head = "[target.server]"
+    planted = parse_scenario(text.replace(head, f'{head}\nfaults = "ffn:50%"'), "x.toml")
+    assert _server_options(planted, "x.toml").faults.slowdowns == {"ffn": 0.5}
+    wrong = parse_scenario(text.replace(head, f'{head}\nfaults = "ffn"'), "x.toml")
+    with pytest.raises(ScenarioError, match=r"target\.server\.faults: 'ffn' is not allowed"):
+        _server_options(wrong, "x.toml")
+
+
+def test_a_slowed_phase_takes_its_share_more_and_others_do_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A phase slowed by 300 % is charged four times the time its work took, its neighbour once."""
+    added: list[int] = []
+    spin = faults._spin_until
+
+    def spin_and_tell(until_ns: int) -> None:
+        added.append(until_ns)
+        spin(until_ns)
+
+    monkeypatch.setattr(faults, "_spin_until", spin_and_tell)
+    watch = SlowedStopwatch(GcPauses(), {"ffn": 3.0})
+    began_ns = watch.last_ns
+    while time.perf_counter_ns() < began_ns + 2_000_000:
+        pass
+    worked_ns = time.perf_counter_ns() - began_ns
+    watch.lap("ffn")
+    assert watch.laps_ns["ffn"] >= 4 * worked_ns
+    watch.lap("attention")
+    assert len(added) == 1
+
+
+def test_every_slowable_phase_is_one_the_engine_runs() -> None:
+    """A penalised request is charged each phase that can be slowed."""
+    params = build.SamplingParams(temperature=0.8, frequency=0.5, ignore_eos=True)
+    end = build.run_dry(build.engine(), [build.sequence(0, build.prompt(20), 4, params=params)])
+    assert {phase for phase in SLOWABLE_PHASES if end.ends[0].account[phase] > 0} == set(
+        SLOWABLE_PHASES
+    )
+
+
+@pytest.mark.parametrize("phase", ["stall", "gc"])
+def test_pauses_come_once_a_period_and_are_charged_to_their_phase(phase: str) -> None:
+    """Nothing before the period is over, then one pause of at least the duration."""
+    pauses = GcPauses().install()
+    try:
+        watch = Stopwatch(pauses)
+        start_ns = watch.last_ns
+        read = read_faults(f"{phase}:30ms@100s")
+        planned = PlannedPauses(read, start_ns)
+        planned.take(watch)
+        assert watch.laps_ns == {}
+        # Three periods have passed; what was missed is not made up for.
+        planned = PlannedPauses(read, start_ns - 350 * 10**9)
+        planned.take(watch)
+        assert watch.laps_ns[phase] >= 30_000_000
+        assert set(watch.laps_ns) <= {"stream", "stall", "gc"}
+        laps = dict(watch.laps_ns)
+        planned.take(watch)
+        assert watch.laps_ns == laps
+    finally:
+        pauses.remove()
+
+
+def test_the_planted_collection_is_a_real_one() -> None:
+    """The interpreter's own collector runs, and finds what it is to find."""
+    before = gc.get_stats()[0]["collected"]
+    planned = PlannedPauses(read_faults("gc:5ms@1s"), start_ns=time.perf_counter_ns() - 2 * 10**9)
+    planned.take(Stopwatch(GcPauses()))
+    assert gc.get_stats()[0]["collected"] > before
+
+
+def test_a_sequence_s_account_holds_the_planted_stall() -> None:
+    """Everybody resident is charged the stall, and the phases still partition the time."""
+    subject = build.engine()
+    watch = Stopwatch(GcPauses())
+    each = build.sequence(0, build.prompt(20), 6)
+    each.charged_until_ns = began_ns = watch.last_ns
+    subject.add(each)
+    planned = PlannedPauses(read_faults("stall:20ms@100s"), watch.last_ns - 200 * 10**9)
+    account, until_ns = {}, 0
+    while subject.has_work:
+        planned.take(watch)
+        events = subject.step(watch)
+        until_ns = events.until_ns
+        watch.restart(until_ns)
+        account = {**account, **{end.id: end.account for end in events.ends}}
+    assert account[0]["stall"] >= 20_000_000
+    assert sum(account[0].values()) == until_ns - began_ns
