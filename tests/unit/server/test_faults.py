@@ -19,6 +19,7 @@ from harness.server.faults import (
 from harness.server.options import ServerOptions
 from harness.server.phases import GcPauses, Stopwatch
 from harness.server.process import to_arguments
+from harness.server.sequence import SamplingParams
 from tests.unit.server import build
 
 ALL_WORDS = "attention:40%,ffn:2.5%,stall:300ms@5s,gc:100ms@2s,store:20ms,drop:1/50"
@@ -99,7 +100,7 @@ def test_a_slowed_phase_takes_its_share_more_and_others_do_not(
 
 def test_every_slowable_phase_is_one_the_engine_runs() -> None:
     """A penalised request is charged each phase that can be slowed."""
-    params = build.SamplingParams(temperature=0.8, frequency=0.5, ignore_eos=True)
+    params = SamplingParams(temperature=0.8, frequency=0.5, ignore_eos=True)
     end = build.run_dry(build.engine(), [build.sequence(0, build.prompt(20), 4, params=params)])
     assert {phase for phase in SLOWABLE_PHASES if end.ends[0].account[phase] > 0} == set(
         SLOWABLE_PHASES
@@ -145,7 +146,8 @@ def test_a_sequence_s_account_holds_the_planted_stall() -> None:
     each.charged_until_ns = began_ns = watch.last_ns
     subject.add(each)
     planned = PlannedPauses(read_faults("stall:20ms@100s"), watch.last_ns - 200 * 10**9)
-    account, until_ns = {}, 0
+    account: dict[int, dict[str, int]] = {}
+    until_ns = 0
     while subject.has_work:
         planned.take(watch)
         events = subject.step(watch)
