@@ -15,10 +15,10 @@ from harness.base.clock import SystemClock
 from harness.base.errors import ExitCode, TailbreakError
 from harness.load import session as sessions
 from harness.load.alarm import Alarm
+from harness.load.client.adapters import build_adapter
 from harness.load.client.deadlines import Timeouts
 from harness.load.client.endpoint import resolve
 from harness.load.client.http import HttpClient
-from harness.load.client.openai import ADAPTERS
 from harness.load.client.plain_http import PlainHttp
 from harness.load.client.rx_timestamp import RxTimestamps
 from harness.load.client_health import ClientHealth
@@ -69,7 +69,8 @@ class LoadEngine:
         sessions.check_target(url, self._key)
         self._endpoint = resolve(url)
         self._stamps = RxTimestamps.detect()
-        self._prompts = self._build_prompts(url)
+        adapter = build_adapter(scenario.target.api, scenario.target.omit)
+        self._prompts = self._build_prompts(url, is_chat=adapter.is_chat)
         self._alarm = Alarm()
         self._dispatcher = Dispatcher(session.plan, round(scenario.load.think_time_s * 1e9))
         self._handout = Handout(self._dispatcher, self._alarm, SystemClock().monotonic_ns)
@@ -80,7 +81,6 @@ class LoadEngine:
         to_batch([_SAMPLE])  # the first conversion imports a lot: now, not beside a measurement
         self._observers: list[Observer] = [StoreObserver(self._writer), self._figures, *observers]
         self._report = report
-        adapter = ADAPTERS[scenario.target.api]
         self._wording = Wording(
             adapter=adapter,
             model=scenario.target.model,
@@ -100,17 +100,15 @@ class LoadEngine:
         self.n_users = self._dispatcher.n_users_needed(scenario.load.users)
         self.path = adapter.path
 
-    def _build_prompts(self, url: str) -> Prompts:
+    def _build_prompts(self, url: str, *, is_chat: bool) -> Prompts:
         target = self._session.scenario.target
         http = PlainHttp(url, self._key)
         try:
-            prompts = materialise(
-                self._session.plan, http, target.model, is_chat=target.api == "openai-chat"
-            )
+            prompts = materialise(self._session.plan, http, target.model, is_chat=is_chat)
         finally:
             http.close()
         if not prompts.is_counted:
-            logger.warning("the target has no /tokenize: prompt lengths are approximate")
+            logger.warning("the target counts no tokens for us: prompt lengths are approximate")
         elif prompts.n_inexact:
             logger.warning("%d prompts have not the exact length asked for", prompts.n_inexact)
         return prompts

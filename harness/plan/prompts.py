@@ -8,6 +8,7 @@ function, so this module stays pure; without one the length is estimated and the
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import resources
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,6 +20,16 @@ MAX_ROUNDS = 12
 N_SAMPLES = 40
 SAMPLE_WORDS = 60
 FILLED = 16
+
+
+class LengthEstimate(NamedTuple):
+    """Tokens of a prompt on a target that cannot count: `fixed + per_word * n_words`.
+
+    `fixed` holds the salt and whatever the target adds; words are those of the prose.
+    """
+
+    fixed: float = 2 * (N_SALT_WORDS + 1) * TOKENS_PER_WORD_GUESS
+    per_word: float = TOKENS_PER_WORD_GUESS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,15 +59,24 @@ class PromptBuilder:
         count_many: tokens of each text on the target, template excluded; None where the target
             offers no way to count.
         overhead: tokens that the target adds to every prompt (chat template, start token).
+        estimate: lengths where `count_many` is None.
     """
 
     def __init__(
-        self, words: Sequence[str], count_many: CountMany | None, overhead: int = 0
+        self,
+        words: Sequence[str],
+        count_many: CountMany | None,
+        overhead: int = 0,
+        estimate: LengthEstimate | None = None,
     ) -> None:
         self._words = words
         self._count_many = count_many
+        self._estimate = estimate or LengthEstimate()
+        if count_many:
+            density = self._measure_density()
+            self._estimate = LengthEstimate(overhead + 2 * (N_SALT_WORDS + 1) * density, density)
         self._overhead = overhead
-        self._tokens_per_word = self._measure_density() if count_many else TOKENS_PER_WORD_GUESS
+        self._tokens_per_word = self._estimate.per_word
         self._fillers = self._single_token_words() if count_many else []
 
     def build(self, wanted: Sequence[tuple[int, int]]) -> list[Prompt]:
@@ -71,6 +91,12 @@ class PromptBuilder:
         self._refine(drafts)
         return [Prompt(text=draft.text(), is_exact=draft.is_exact) for draft in drafts]
 
+    def sample(self, n_words: int, prompt_seed: int) -> str:
+        """A prompt of this many words of prose beside its salt, as `estimate` counts them."""
+        draft = self._draft(0, prompt_seed)
+        draft.n_words = n_words
+        return draft.text()
+
     def _draft(self, prompt_tokens: int, prompt_seed: int) -> "_Draft":
         rng = np.random.Generator(np.random.PCG64(prompt_seed))
         picks = rng.integers(0, len(self._words), size=N_SALT_WORDS + 1)
@@ -78,7 +104,7 @@ class PromptBuilder:
             self._words[pick] for pick in picks[:N_SALT_WORDS]
         ]
         n_tokens = prompt_tokens - self._overhead
-        n_words = max(1, round(n_tokens / self._tokens_per_word) - 2 * len(salt))
+        n_words = max(1, round((prompt_tokens - self._estimate.fixed) / self._estimate.per_word))
         return _Draft(
             salt=salt,
             words=self._words,
@@ -123,7 +149,11 @@ class PromptBuilder:
 
 
 class _Draft:
-    """A prompt on its way to the exact length: prose in steps, then fillers one by one."""
+    """A prompt on its way to the exact length: prose in steps, then fillers one by one.
+
+    Attributes:
+        n_words: words of prose.
+    """
 
     def __init__(
         self, *, salt: list[str], words: Sequence[str], start: int, n_words: int, n_tokens: int
@@ -131,7 +161,7 @@ class _Draft:
         self._salt = salt
         self._words = words
         self._start = start
-        self._n_words = n_words
+        self.n_words = n_words
         self._n_tokens = n_tokens
         self._n_fillers = 0
         self._fillers: list[str] = []
@@ -142,7 +172,7 @@ class _Draft:
     def text(self) -> str:
         """The prompt as it stands."""
         n = len(self._words)
-        prose = [self._words[(self._start + i) % n] for i in range(self._n_words)]
+        prose = [self._words[(self._start + i) % n] for i in range(self.n_words)]
         rng_free_fill = [
             self._fillers[(self._start + i) % len(self._fillers)] for i in range(self._n_fillers)
         ]
@@ -160,13 +190,13 @@ class _Draft:
         elif fillers and (missing <= FILLED or self._n_rounds > 3):
             self._n_fillers += missing
         else:
-            self._n_words += max(1, int(missing / tokens_per_word))
+            self.n_words += max(1, int(missing / tokens_per_word))
 
     def _shrink(self, surplus: int, tokens_per_word: float) -> None:
         if self._n_fillers:
             self._n_fillers -= min(self._n_fillers, surplus)
-        elif self._n_words > 0:
-            self._n_words -= min(self._n_words, max(1, round(surplus / tokens_per_word)))
+        elif self.n_words > 0:
+            self.n_words -= min(self.n_words, max(1, round(surplus / tokens_per_word)))
         elif len(self._salt) > 1:
             self._salt = self._salt[:-1]
         else:

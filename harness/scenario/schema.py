@@ -12,7 +12,11 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 Positive = Annotated[float, Field(gt=0.0)]
 Tokens = Annotated[int, Field(ge=1, le=1_000_000)]
-Api = Literal["openai-chat", "openai-completions"]
+Api = Literal["openai-chat", "openai-completions", "llamacpp-chat", "llamacpp-completions"]
+SamplingField = Literal[
+    "temperature", "top_p", "top_k", "min_p",
+    "frequency_penalty", "presence_penalty", "repetition_penalty",
+]  # fmt: skip
 LatencyMetric = Literal["ttft_s", "ttfo_s", "itl_s", "tpot_s", "e2e_s"]
 
 
@@ -34,10 +38,14 @@ class BundledServer(Strict):
 
 
 class Target(Strict):
-    """Who is measured."""
+    """Who is measured.
+
+    `omit`: sampling fields that the target refuses, left out of every request.
+    """
 
     url: str | None = None
     api: Api = "openai-chat"
+    omit: Annotated[list[SamplingField], Field(max_length=7)] = []
     model: Annotated[str, Field(min_length=1, max_length=200)] = "tiny"
     api_key_env: str | None = Field(default=None, pattern=r"^[A-Z_][A-Z0-9_]*$")
     server: BundledServer = BundledServer()
@@ -195,6 +203,9 @@ class Scenario(Strict):
             raise ValueError("axes.concurrency needs load.mode = 'closed'")
         if self.load.mode == "open" and (self.load.rate_rps is None) == ("rate_rps" not in axes):
             raise ValueError("an open loop needs one of load.rate_rps and axes.rate_rps")
+        unsent = sorted(set(self.target.omit) & set(axes))
+        if unsent:
+            raise ValueError(f"target.omit leaves out {', '.join(unsent)}, which axes vary")
         numeric = [name for name in axes if name != "accelerated"]
         if self.analysis.axis not in numeric:
             listed = ", ".join(numeric) or "no numeric axis"

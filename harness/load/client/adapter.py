@@ -55,6 +55,7 @@ class Adapter(Protocol):
 
     name: str
     path: str
+    is_chat: bool
 
     def request(self, ask: Ask) -> HttpRequest:
         """The HTTP request for this ask."""

@@ -6,7 +6,7 @@ server default takes part. TTFT is the first event with non-empty text of any ki
 
 import json
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from harness.load.client import answer as answers
@@ -24,10 +24,22 @@ ACCELERATED_PATH: Final = "accelerated"
 
 
 class _OpenAi:
-    """What both dialects share."""
+    """What both dialects share.
+
+    Attributes:
+        spelling: what this server calls a sampling field, where it has a name of its own.
+        extra: fields sent with every request.
+    """
 
     name = ""
     path = ""
+    is_chat = False
+    spelling: Mapping[str, str] = {}
+    extra: Mapping[str, Any] = {}
+
+    def __init__(self, *, omit: frozenset[str] = frozenset()) -> None:
+        """`omit`: sampling fields that are not sent, since the target refuses them."""
+        self._omit = omit
 
     def request(self, ask: Ask) -> HttpRequest:
         """The HTTP request for this ask."""
@@ -45,13 +57,15 @@ class _OpenAi:
 
     def body(self, ask: Ask) -> dict[str, Any]:
         """The request body as plain JSON values."""
+        sampling = {n: value for n, value in ask.sampling.items() if n not in self._omit}
         body: dict[str, Any] = {
             "model": ask.model,
             **self._prompt(ask.prompt),
             "max_tokens": ask.max_tokens,
             "stream": True,
             "stream_options": {"include_usage": True},
-            **ask.sampling,
+            **{self.spelling.get(name, name): value for name, value in sampling.items()},
+            **self.extra,
         }
         if ask.seed is not None:
             body["seed"] = ask.seed
@@ -105,6 +119,7 @@ class OpenAiChat(_OpenAi):
 
     name = "openai-chat"
     path = "/v1/chat/completions"
+    is_chat = True
 
     def _prompt(self, prompt: str) -> dict[str, Any]:
         return {"messages": [{"role": "user", "content": prompt}]}
@@ -118,9 +133,6 @@ class OpenAiCompletions(_OpenAi):
 
     def _prompt(self, prompt: str) -> dict[str, Any]:
         return {"prompt": prompt}
-
-
-ADAPTERS: Final = {adapter.name: adapter for adapter in (OpenAiChat(), OpenAiCompletions())}
 
 
 def _events(exchange: Exchange, answer: Answer) -> Iterator[SseEvent]:

@@ -24,6 +24,7 @@ class SlowAdapter:
     """An adapter whose decoding takes 2 ms of computing, in four steps with a pause after each."""
 
     name = path = "slow"
+    is_chat = True
 
     def __init__(self) -> None:
         self.n_decoded = 0

@@ -14,18 +14,18 @@ Answer = Callable[[dict[str, Any]], Any]
 
 
 class FakeTarget(PlainHttp):
-    """Answers `/tokenize` by a function: a value is a 200, None a 404, a number that status."""
+    """Answers by functions, `/tokenize` first: a value is a 200, None a 404, a number itself."""
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: Answer, **others: Answer) -> None:
         super().__init__("http://127.0.0.1:9")
         self.answer = answer
+        self.others = {"/" + path.replace("__", "/"): other for path, other in others.items()}
         self.questions: list[dict[str, Any]] = []
 
     def post(self, path: str, value: Any) -> Reply:
         """Ask the function."""
-        assert path == "/tokenize"
         self.questions.append(value)
-        answer = self.answer(value)
+        answer = (self.answer if path == "/tokenize" else self.others.get(path, nothing))(value)
         if answer is None:
             return Reply(404, b"not found")
         if isinstance(answer, int):
@@ -33,8 +33,30 @@ class FakeTarget(PlainHttp):
         return Reply(200, json.dumps(answer).encode())
 
 
+def nothing(_: dict[str, Any]) -> Any:
+    return None
+
+
 def words(text: str) -> int:
     return len(text.split())
+
+
+def llama_cpp(body: dict[str, Any]) -> Any:
+    """Knows `content` only; the start token is special, a template of 5 comes as text."""
+    text = body.get("content", "")
+    n = words(text) + (5 if body.get("parse_special") and text.startswith("<T>") else 0)
+    n -= 1 if text.startswith("<T>") else 0
+    return {"tokens": [7] * (n + bool(body.get("add_special") and text))}
+
+
+def template(body: dict[str, Any]) -> Any:
+    return {"prompt": f"<T> {body['messages'][0]['content']}"}
+
+
+def usage(body: dict[str, Any]) -> Any:
+    """An answer of one token whose usage knows a template of 9."""
+    assert body["max_tokens"] == 1
+    return {"choices": [], "usage": {"prompt_tokens": words(body["messages"][0]["content"]) + 9}}
 
 
 def bundled(body: dict[str, Any]) -> Any:
@@ -79,6 +101,32 @@ def test_count_and_overhead_add_up_to_what_the_target_sees(
     assert [count + tokenizer.overhead for count in counts] == whole
 
 
+@pytest.mark.parametrize("is_chat", [True, False])
+def test_llama_cpp_counts_by_its_own_route(*, is_chat: bool) -> None:
+    """`content` in, tokens out; the template comes from `/apply-template`, the start token too."""
+    target = FakeTarget(llama_cpp, **{"apply-template": template})
+    tokenizer = TargetTokenizer.detect(target, "m", is_chat=is_chat)
+    assert tokenizer is not None
+    assert tokenizer.overhead == (6 if is_chat else 1)
+    assert tokenizer.count_many(["a b", "a b c"]) == [2, 3]
+
+
+def test_a_route_that_knows_no_template_learns_it_from_usage() -> None:
+    """llama-cpp-python counts texts only: one-token answers tell what the chat template adds."""
+
+    def count(body: dict[str, Any]) -> Any:
+        return {"count": words(body["input"]) + 1}
+
+    target = FakeTarget(nothing, extras__tokenize__count=count, v1__chat__completions=usage)
+    tokenizer = TargetTokenizer.detect(target, "m", is_chat=True)
+    assert tokenizer is not None
+    assert tokenizer.path == "/extras/tokenize/count"
+    assert tokenizer.overhead == 8
+    assert tokenizer.count_many(["a b"]) == [3]
+    blind = FakeTarget(nothing, extras__tokenize__count=count)
+    assert TargetTokenizer.detect(blind, "m", is_chat=True) is None
+
+
 def test_a_template_that_is_not_additive_is_counted_whole() -> None:
     """Then every text is asked for as a message, and nothing is added."""
     tokenizer = TargetTokenizer.detect(FakeTarget(with_uneven_template), "m", is_chat=True)
@@ -88,7 +136,7 @@ def test_a_template_that_is_not_additive_is_counted_whole() -> None:
 
 
 @pytest.mark.parametrize(
-    "answer", [lambda _: None, lambda _: 405, lambda _: {"tokens": [1, 2]}, lambda _: [1]]
+    "answer", [lambda _: None, lambda _: 405, lambda _: {"tokens": [1, 2]}, lambda _: {"count": 3}]
 )
 def test_a_target_without_counts_has_no_tokenizer(answer: Answer) -> None:
     """No route, or a route that answers something else."""

@@ -132,3 +132,10 @@ def test_the_resolved_scenario_reads_back_as_itself() -> None:
     """What a run stores is complete: reading it again gives an equal scenario."""
     scenario = parse_scenario(HEAD + AXES, "f.toml")
     assert validate_scenario(scenario.resolved(), "again") == scenario
+
+
+def test_an_axis_cannot_be_left_out_of_the_requests() -> None:
+    """`target.omit` beside an axis of the same name would measure nothing."""
+    text = HEAD + "[target]\nomit = ['temperature']\n" + AXES + "temperature = [0.0, 1.0]\n"
+    with pytest.raises(ScenarioError, match=r"target\.omit leaves out temperature"):
+        parse_scenario(text, "x.toml")
