@@ -87,6 +87,7 @@ class LoadEngine:
             ignore_eos=scenario.output.ignore_eos,
             api_key=self._key,
             prompts=self._prompts.by_segment,
+            think_time_ns=round(scenario.load.think_time_s * 1e9),
         )
         self._keeper = RecordKeeper(adapter, self._on_record, self.fail, session.number)
         self._users: list[VirtualUser] = []

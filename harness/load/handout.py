@@ -47,6 +47,10 @@ class Handout:
         self._note_end()
         return False
 
+    def pause_until(self, due_ns: int) -> bool:
+        """Sleep between two calls of a chain; False when a stop ended the pause."""
+        return self._alarm.sleep_until(due_ns)
+
     def completed(self, user: int, done_ns: int) -> None:
         """The user's request ended at this time."""
         self.dispatcher.completed(user, done_ns)

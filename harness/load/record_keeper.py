@@ -8,12 +8,13 @@ runs a greenlet that yields that way again before it looks at any socket.
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from gevent import get_hub
 from gevent.event import Event
 
+from harness.load.chain import Call, fold
 from harness.load.client.adapter import Adapter, Ask
 from harness.load.client.exchange import Exchange, bounded
 from harness.load.dispatcher import Assignment
@@ -24,11 +25,32 @@ Report = Callable[[RequestRecord, int], None]
 """Takes a record and the bytes of its body."""
 
 
-class _Owed(NamedTuple):
-    """An exchange that is not decoded yet."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Current:
+    """The call that a user is making.
+
+    Attributes:
+        assignment: its place in the plan.
+        ask: what is asked.
+        past: the chain's calls before it.
+        intended_ns: when a chain's further call was meant to be sent.
+    """
 
     assignment: Assignment
     ask: Ask
+    past: tuple[Call, ...] = ()
+    intended_ns: int = 0
+
+    @property
+    def has_next(self) -> bool:
+        """Whether the chain goes on after this call."""
+        return len(self.past) + 1 < self.assignment.cell.n_calls
+
+
+class _Owed(NamedTuple):
+    """An exchange that is not decoded yet."""
+
+    current: Current
     exchange: Exchange
 
 
@@ -52,10 +74,15 @@ class RecordKeeper:
         self._slice_end_ns = 0
         self._is_hurried = False
 
-    def owe(self, assignment: Assignment, ask: Ask, exchange: Exchange) -> None:
-        """Take over an exchange; its record follows."""
-        self._owed.append(_Owed(assignment, ask, exchange))
+    def owe(self, current: Current, exchange: Exchange) -> None:
+        """Take over the request's last exchange; its record follows."""
+        self._owed.append(_Owed(current, exchange))
         self._something.set()
+
+    def read(self, current: Current, exchange: Exchange) -> Call | None:
+        """Decode a chain's call for the next one to continue, in slices; None where it failed."""
+        call = self._call(_Owed(current, exchange), keep_text=True)
+        return call if call.record.outcome.is_ok else None
 
     def run(self) -> None:
         """Decode what comes, for ever (a greenlet of its own)."""
@@ -74,15 +101,29 @@ class RecordKeeper:
             self._settle(self._owed.popleft())
 
     def _settle(self, owed: _Owed) -> None:
-        n_bytes = sum(len(piece.data) for piece in owed.exchange.chunks)
+        current = owed.current
         try:
-            self._report(_named(self._decode(owed), owed.assignment, self._session), n_bytes)
+            calls = (*current.past, self._call(owed))
+            n_calls = current.assignment.cell.n_calls
+            record = fold(calls, n_calls) if n_calls > 1 else calls[0].record
+            n_bytes = sum(call.n_bytes for call in calls)
+            self._report(_named(record, current.assignment, self._session), n_bytes)
         except Exception as error:  # noqa: BLE001  ends the run, with the error as its reason
             self._on_failure(error)
 
-    def _decode(self, owed: _Owed) -> RequestRecord:
+    def _call(self, owed: _Owed, *, keep_text: bool = False) -> Call:
+        current = owed.current
+        return Call(
+            intended_ns=current.intended_ns if current.past else current.assignment.intended_ns,
+            record=self._decode(owed, keep_text=keep_text),
+            n_bytes=sum(len(piece.data) for piece in owed.exchange.chunks),
+        )
+
+    def _decode(self, owed: _Owed, *, keep_text: bool) -> RequestRecord:
         try:
-            return self._adapter.decode(owed.exchange, owed.ask, pause=self._breathe)
+            return self._adapter.decode(
+                owed.exchange, owed.current.ask, keep_text=keep_text, pause=self._breathe
+            )
         except Exception as error:  # noqa: BLE001  ours to mend: the run ends, the row stays
             self._on_failure(error)
             return RequestRecord(
@@ -108,6 +149,9 @@ def _named(record: RequestRecord, assignment: Assignment, session: int) -> Reque
     """The record with its place in the plan."""
     return replace(
         record,
+        step_start_ns=(assignment.intended_ns, *record.step_start_ns[1:])
+        if record.step_start_ns
+        else (),
         intended_ns=assignment.intended_ns,
         cell=assignment.cell.id,
         segment=assignment.segment.id,

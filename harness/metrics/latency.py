@@ -68,18 +68,23 @@ def itl_s(rows: pd.DataFrame) -> Seconds:
 
     k tokens that share a chunk's stamp count k gaps of gap / k each. The first chunk has no gap
     before it. Chunks that were read together with others (late reads) have only an upper bound for
-    their stamp, so neither gap beside one is used.
+    their stamp, so neither gap beside one is used. The gap before a reasoning step's first token is
+    that step's TTFT and no ITL.
 
     Shapes:
         returns (n_gaps,), not one value per request.
     """
-    pairs = zip(rows["token_ns"], rows["chunk_ns"], rows["late_read"], strict=True)
-    gaps = [_gaps(np.asarray(t), np.asarray(c), np.asarray(late)) for t, c, late in pairs]
+    columns = ("token_ns", "chunk_ns", "late_read", "step_start_ns")
+    lists = zip(*(rows[name] for name in columns), strict=True)
+    gaps = [_gaps(*map(np.asarray, each)) for each in lists]
     return np.concatenate(gaps) if gaps else np.empty(0)
 
 
 def _gaps(
-    token_ns: NDArray[np.int64], chunk_ns: NDArray[np.int64], late: NDArray[np.bool_]
+    token_ns: NDArray[np.int64],
+    chunk_ns: NDArray[np.int64],
+    late: NDArray[np.bool_],
+    step_start_ns: NDArray[np.int64],
 ) -> Seconds:
     stamps, counts = np.unique(token_ns, return_counts=True)
     if len(stamps) < 2:
@@ -87,6 +92,9 @@ def _gaps(
     doubtful = set(chunk_ns[late.astype(bool)].tolist()) if late.size else set()
     exact = np.array([stamp not in doubtful for stamp in stamps.tolist()])
     keep = exact[1:] & exact[:-1]
+    if len(step_start_ns) > 1:  # step k > 1 starts with, or after, the last token before it
+        opened = np.searchsorted(stamps, step_start_ns[1:], side="right") - 1
+        keep[opened[(opened >= 0) & (opened < len(keep))]] = False
     gap = np.diff(stamps)[keep] / NS
     n_tokens = counts[1:][keep]
     return np.repeat(gap / n_tokens, n_tokens)

@@ -28,6 +28,7 @@ BEYOND_SERVER: Final[dict[str, str]] = {
     "other": "server time that no phase names",
     "network": "transport, HTTP parsing and hand-over, as the client saw it",
     "client": "the load generator's own delay before the send",
+    "think": "planned pauses between the calls of a chain",
 }
 
 COMPONENTS: Final[dict[str, str]] = {**SERVER_PHASES, **BEYOND_SERVER}

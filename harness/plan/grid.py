@@ -31,6 +31,7 @@ def _cell(cell_id: str, factors: dict[str, Any], scenario: Scenario) -> Cell:
         prompt_tokens=factors.get("prompt_tokens", scenario.prompt_tokens),
         cot_depth=factors.get("cot_depth", scenario.cot.depth),
         cot_step_tokens=scenario.cot.step_tokens,
+        cot_mode=scenario.cot.mode,
         accelerated=factors.get("accelerated", False),
         concurrency=factors.get("concurrency", load.concurrency) if closed else None,
         rate_rps=None if closed else factors.get("rate_rps", load.rate_rps),

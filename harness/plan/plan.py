@@ -20,6 +20,7 @@ class Cell:
         prompt_tokens: prompt length asked, in the target's tokens, template included.
         cot_depth: reasoning steps.
         cot_step_tokens: tokens per reasoning step.
+        cot_mode: who runs the steps: the `server` in one call, or a `chained` call for each.
         accelerated: whether the accelerated path is asked for.
         concurrency: requests in flight (closed loop), or None.
         rate_rps: offered rate (open loop), or None.
@@ -35,6 +36,12 @@ class Cell:
     concurrency: int | None
     rate_rps: float | None
     sampling: dict[str, Any]
+    cot_mode: str = "server"
+
+    @property
+    def n_calls(self) -> int:
+        """Calls that one request makes."""
+        return 1 + self.cot_depth if self.cot_mode == "chained" else 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

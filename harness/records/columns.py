@@ -13,7 +13,7 @@ from harness.records.request import Outcome, RequestRecord, Stamps
 
 SCHEMA_VERSION = 2
 
-_NS_LIST = pa.list_(pa.int64())
+_WHOLES = pa.list_(pa.int64())
 _COUNTS = pa.map_(pa.string(), pa.int64())
 _SECONDS = pa.map_(pa.string(), pa.float64())
 _TEXTS = pa.list_(pa.string())
@@ -36,8 +36,8 @@ COLUMNS: Mapping[str, pa.DataType] = {
     "first_token_ns": pa.int64(),
     "first_output_ns": pa.int64(),
     "done_ns": pa.int64(),
-    "token_ns": _NS_LIST,
-    "chunk_ns": _NS_LIST,
+    "token_ns": _WHOLES,
+    "chunk_ns": _WHOLES,
     "late_read": pa.list_(pa.bool_()),
     "rx_lag_ns": pa.int64(),
     "n_prompt_tokens": pa.int64(),
@@ -53,6 +53,12 @@ COLUMNS: Mapping[str, pa.DataType] = {
     "server_ttft_s": pa.float64(),
     "server_e2e_s": pa.float64(),
     "n_evictions": pa.int64(),
+    "step_start_ns": _WHOLES,
+    "step_sent_ns": _WHOLES,
+    "step_first_ns": _WHOLES,
+    "step_done_ns": _WHOLES,
+    "step_tokens": _WHOLES,
+    "step_kv_tokens": _WHOLES,
     "features": _TEXTS,
     "anomalies": _COUNTS,
     "stamps": pa.string(),
@@ -63,11 +69,22 @@ SCHEMA = pa.schema(
     metadata={"tailbreak.schema": str(SCHEMA_VERSION)},
 )
 
-ADDED: Mapping[int, Mapping[str, Any]] = {2: {"session": 1, "worker": 0}}
+ADDED: Mapping[int, Mapping[str, Any]] = {
+    2: {
+        "session": 1,
+        "worker": 0,
+        "step_start_ns": [],
+        "step_sent_ns": [],
+        "step_first_ns": [],
+        "step_done_ns": [],
+        "step_tokens": [],
+        "step_kv_tokens": [],
+    }
+}
 """By version: its new columns, with the value that rows of an older version have there."""
 
 _MAPS = frozenset({"phases", "ttft_phases", "anomalies"})
-_TUPLES = frozenset({"token_ns", "chunk_ns", "late_read", "finish_reason", "features"})
+_TUPLES = frozenset(name for name, kind in COLUMNS.items() if pa.types.is_list(kind))
 
 assert set(COLUMNS) == {field.name for field in fields(RequestRecord)}
 

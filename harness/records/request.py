@@ -83,6 +83,13 @@ class RequestRecord:
         server_ttft_s: the server's arrival-to-first-token time.
         server_e2e_s: the server's arrival-to-last-token time.
         n_evictions: how often the server evicted and recomputed the sequence.
+        step_start_ns: when each reasoning step began, the answer last: the intended send of a
+            chain's call, or the last token of the step before; empty without steps.
+        step_sent_ns: real send of each step's call; its start where nothing was sent.
+        step_first_ns: first token of each step, None where none came.
+        step_done_ns: end of each step, None where it did not end.
+        step_tokens: output tokens of each step, None where nobody counted.
+        step_kv_tokens: context length after each step, None where nobody counted.
         features: accelerated features that the answer says ran.
         anomalies: counted oddities of the stream, by name.
         stamps: source of the receive stamps.
@@ -122,6 +129,12 @@ class RequestRecord:
     server_ttft_s: float | None = None
     server_e2e_s: float | None = None
     n_evictions: int | None = None
+    step_start_ns: tuple[int, ...] = ()
+    step_sent_ns: tuple[int | None, ...] = ()
+    step_first_ns: tuple[int | None, ...] = ()
+    step_done_ns: tuple[int | None, ...] = ()
+    step_tokens: tuple[int | None, ...] = ()
+    step_kv_tokens: tuple[int | None, ...] = ()
     features: tuple[str, ...] = ()
     anomalies: dict[str, int] = field(default_factory=dict)
     stamps: Stamps = Stamps.USER

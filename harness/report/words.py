@@ -91,6 +91,7 @@ PHASES: Final[dict[str, str]] = {
     "other": "other server time",
     "network": "network",
     "client": "load generator",
+    "think": "planned pauses",
 }
 PHASE_MEANINGS: Final = COMPONENTS
 STATES: Final[dict[CellState, str]] = {

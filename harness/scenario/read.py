@@ -55,6 +55,12 @@ def _ignored_keys(values: dict[str, Any], scenario: Scenario) -> list[Problem]:
     if "url" in target and "server" in target:
         allowed = "only without target.url: these are options of the bundled server"
         problems.append(Problem(where="target.server", got="", allowed=allowed))
+    if scenario.cot.depth == 0 and "cot_depth" not in scenario.axes.given():
+        allowed = "only with cot.depth above 0 or axes.cot_depth: there is no reasoning step"
+        problems += [
+            Problem(where=f"cot.{key}", got="", allowed=allowed)
+            for key in sorted(set(values.get("cot", {})) - {"depth"})
+        ]
     return problems
 
 

@@ -116,10 +116,25 @@ class Sampling(Strict):
 
 
 class Cot(Strict):
-    """Chain-of-thought loop of the bundled server: depth steps of step_tokens each."""
+    """Chain of thought: depth steps of step_tokens each, then the answer.
 
+    `server`: the bundled server's loop, one call. `chained`: one call for each step on any server,
+    each continuing the one before.
+    """
+
+    mode: Literal["server", "chained"] = "server"
     depth: Annotated[int, Field(ge=0, le=16)] = 0
     step_tokens: Annotated[int, Field(ge=1, le=256)] = 16
+
+    @field_validator("mode", mode="before")
+    @classmethod
+    def _check_mode(cls, mode: Any) -> Any:
+        if mode == "budget":
+            raise ValueError(
+                "got 'budget', which is not in this version; allowed are 'server' (the bundled "
+                "server's loop) and 'chained' (depth calls on any server)"
+            )
+        return mode
 
 
 AxisLength = Field(min_length=1, max_length=64)

@@ -73,8 +73,9 @@ class TruthServer:
         self, head: dict[str, str], body: dict[str, Any], writer: asyncio.StreamWriter
     ) -> None:
         is_chat = "messages" in body
-        text = body["messages"][0]["content"] if is_chat else body["prompt"]
-        n_prompt = len(text.split()) + (TEMPLATE_TOKENS if is_chat else 0)
+        messages = body["messages"] if is_chat else [{"content": body["prompt"]}]
+        n_prompt = sum(len(message["content"].split()) for message in messages)
+        n_prompt += TEMPLATE_TOKENS if is_chat else 0
         entry = Entry(body.get("seed", 0), n_prompt, time.monotonic_ns(), body, head)
         self.log.append(entry)
         number = len(self.log)

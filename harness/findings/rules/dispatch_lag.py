@@ -11,9 +11,12 @@ import numpy as np
 from harness.findings.evidence import Evidence
 from harness.findings.rules.rule import Doubt
 from harness.metrics.latency import LATENCIES, dispatch_lag_s
+from harness.metrics.steps import call_lag_s
 from harness.plan.plan import Cell
 
 SAID = 0.01
+FIRST_CALL = frozenset({"ttft_s", "service_ttft_s"})
+"""Latencies that end with a chain's first call: what lay between the calls is not in them."""
 
 
 def check(evidence: Evidence) -> list[Doubt]:
@@ -44,7 +47,10 @@ def lag_share(evidence: Evidence, cell: Cell) -> float | None:
     metric = "e2e_s" if analysis.metric in ("itl_s", "tpot_s") else analysis.metric
     rows = evidence.cell_rows(cell)
     values = LATENCIES[metric](rows)
-    own = values - dispatch_lag_s(rows)
+    lag = dispatch_lag_s(rows)
+    if metric not in FIRST_CALL:
+        lag = lag + call_lag_s(rows)
+    own = values - lag
     known = np.isfinite(own)
     if not known.any():
         return None

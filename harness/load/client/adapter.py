@@ -23,6 +23,7 @@ class Ask:
     Attributes:
         model: model name.
         prompt: user text.
+        turns: what followed it in a chain: answer, continuation, answer, continuation, ...
         max_tokens: answer tokens, reasoning steps excluded.
         sampling: sampling fields, each sent explicitly.
         seed: sampling seed.
@@ -36,6 +37,7 @@ class Ask:
     model: str
     prompt: str
     max_tokens: int
+    turns: tuple[str, ...] = ()
     sampling: Mapping[str, Any] = field(default_factory=dict)
     seed: int | None = None
     ignore_eos: bool = False

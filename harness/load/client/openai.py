@@ -15,6 +15,7 @@ from harness.load.client.answer import Answer
 from harness.load.client.exchange import Exchange, HttpRequest
 from harness.load.client.outcome import COMPLETIONS, FAILURES, Verdict, judge
 from harness.load.client.sse import EventTooLarge, SseDecoder, SseEvent
+from harness.load.client.steps import server_steps, with_steps
 from harness.load.client.token_stamps import tokens_per_chunk
 from harness.records.request import Outcome, RequestRecord
 
@@ -60,7 +61,7 @@ class _OpenAi:
         sampling = {n: value for n, value in ask.sampling.items() if n not in self._omit}
         body: dict[str, Any] = {
             "model": ask.model,
-            **self._prompt(ask.prompt),
+            **self._prompt(ask),
             "max_tokens": ask.max_tokens,
             "stream": True,
             "stream_options": {"include_usage": True},
@@ -76,7 +77,7 @@ class _OpenAi:
             body["cot_step_tokens"] = ask.cot_step_tokens
         return body
 
-    def _prompt(self, prompt: str) -> dict[str, Any]:
+    def _prompt(self, ask: Ask) -> dict[str, Any]:
         raise NotImplementedError
 
     def is_finished(self, body: Sequence[bytes]) -> bool:
@@ -115,24 +116,28 @@ class _OpenAi:
 
 
 class OpenAiChat(_OpenAi):
-    """`/v1/chat/completions`: one user message."""
+    """`/v1/chat/completions`: one user message; in a chain the conversation so far."""
 
     name = "openai-chat"
     path = "/v1/chat/completions"
     is_chat = True
 
-    def _prompt(self, prompt: str) -> dict[str, Any]:
-        return {"messages": [{"role": "user", "content": prompt}]}
+    def _prompt(self, ask: Ask) -> dict[str, Any]:
+        messages = [{"role": "user", "content": ask.prompt}]
+        for answer, following in zip(ask.turns[::2], ask.turns[1::2], strict=True):
+            messages.append({"role": "assistant", "content": answer})
+            messages.append({"role": "user", "content": following.strip()})
+        return {"messages": messages}
 
 
 class OpenAiCompletions(_OpenAi):
-    """`/v1/completions`: a bare prompt."""
+    """`/v1/completions`: a bare prompt; in a chain with all that followed it."""
 
     name = "openai-completions"
     path = "/v1/completions"
 
-    def _prompt(self, prompt: str) -> dict[str, Any]:
-        return {"prompt": prompt}
+    def _prompt(self, ask: Ask) -> dict[str, Any]:
+        return {"prompt": ask.prompt + "".join(ask.turns)}
 
 
 def _events(exchange: Exchange, answer: Answer) -> Iterator[SseEvent]:
@@ -209,7 +214,8 @@ def _record(exchange: Exchange, answer: Answer, verdict: Verdict) -> RequestReco
     chunk_ns = tuple(pieces[chunk.piece].rx_ns for chunk in chunks)
     n_thought = sum(n for n, chunk in zip(counts, chunks, strict=True) if not chunk.is_output)
     named_thought = answers.n_reasoning(answer.usage)
-    return RequestRecord(
+    token_ns = tuple(stamp for stamp, n in zip(chunk_ns, counts, strict=True) for _ in range(n))
+    record = RequestRecord(
         outcome=verdict.outcome,
         error=verdict.error,
         intended_ns=exchange.started_ns,
@@ -223,9 +229,7 @@ def _record(exchange: Exchange, answer: Answer, verdict: Verdict) -> RequestReco
             (stamp for stamp, chunk in zip(chunk_ns, chunks, strict=True) if chunk.is_output), None
         ),
         done_ns=exchange.done_ns,
-        token_ns=tuple(
-            stamp for stamp, n in zip(chunk_ns, counts, strict=True) for _ in range(n)
-        ),
+        token_ns=token_ns,
         chunk_ns=chunk_ns,
         late_read=_late_reads(exchange, answer),
         rx_lag_ns=exchange.rx_lag_ns,
@@ -246,6 +250,7 @@ def _record(exchange: Exchange, answer: Answer, verdict: Verdict) -> RequestReco
         anomalies=dict(answer.anomalies),
         stamps=exchange.stamps,
     )  # fmt: skip
+    return with_steps(record, server_steps(answer.timings, record))
 
 
 def _late_reads(exchange: Exchange, answer: Answer) -> tuple[bool, ...]:

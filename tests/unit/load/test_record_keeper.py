@@ -11,7 +11,7 @@ from gevent import get_hub
 from harness.load.client.adapter import Ask
 from harness.load.client.exchange import Exchange, HttpRequest
 from harness.load.dispatcher import Assignment
-from harness.load.record_keeper import RecordKeeper
+from harness.load.record_keeper import Current, RecordKeeper
 from harness.records.request import Outcome, RequestRecord
 from tests.unit.load.test_dispatcher import make_cell, make_segment
 
@@ -67,7 +67,7 @@ def keep(n: int) -> tuple[list[RequestRecord], list[Exception], SlowAdapter, Rec
     adapter = SlowAdapter()
     keeper = RecordKeeper(adapter, lambda record, _n: records.append(record), failures.append)
     for i in range(n):
-        keeper.owe(assignment(i), ASK, EXCHANGE)
+        keeper.owe(Current(assignment=assignment(i), ask=ASK), EXCHANGE)
     return records, failures, adapter, keeper
 
 

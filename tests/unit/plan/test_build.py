@@ -101,3 +101,11 @@ def test_a_plan_survives_its_file() -> None:
         plan_from_json({"schema": 9})
     with pytest.raises(RecordError, match="not a plan"):
         plan_from_json({"schema": 1})
+
+
+@pytest.mark.parametrize(("mode", "calls"), [("server", [1, 1, 1]), ("chained", [1, 3, 5])])
+def test_a_chain_makes_a_call_for_each_step_and_the_answer(mode: str, calls: list[int]) -> None:
+    """Depth 0 is one call whoever runs the steps; the server needs one for any depth."""
+    text = SMALL.replace("[axes]", f'[cot]\nmode = "{mode}"\n[axes]\ncot_depth = [0, 2, 4]')
+    cells = build_plan(make_scenario(text)).cells
+    assert [cell.n_calls for cell in cells if cell.prompt_tokens == 64][::2] == calls

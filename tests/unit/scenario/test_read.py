@@ -57,6 +57,14 @@ def test_a_misspelt_key_names_the_one_meant() -> None:
             "(file)",
             "one of load.rate_rps and axes.rate_rps",
         ),
+        (
+            HEAD + "[cot]\nmode = 'budget'\n" + AXES,
+            "cot.mode",
+            "'budget', which is not in this version",
+        ),
+        (HEAD + "[cot]\nmode = 'chain'\n" + AXES, "cot.mode", "'server' or 'chained'"),
+        (HEAD + "[cot]\nmode = 'chained'\n" + AXES, "cot.mode", "no reasoning step"),
+        (HEAD + "[cot]\nstep_tokens = 4\n" + AXES, "cot.step_tokens", "only with cot.depth"),
         (HEAD + "[load]\nusers = 4\n" + AXES, "load.users", "only with load.mode = 'open'"),
         (HEAD + "[load]\narrivals = 'constant'\n" + AXES, "load.arrivals", "only with load.mode"),
         (
