@@ -84,4 +84,4 @@ def _shifted(values: Values) -> Values:
 
 def _summed(values: Values, n_steps: NDArray[np.int64]) -> Values:
     owner = np.repeat(np.arange(len(n_steps)), n_steps)
-    return np.bincount(owner, weights=values, minlength=len(n_steps))
+    return np.bincount(owner, weights=values, minlength=len(n_steps)).astype(float)
