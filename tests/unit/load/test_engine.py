@@ -1,6 +1,7 @@
 """The load engine without Locust: plain greenlets lent by the test."""
 
 import json
+import os
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
@@ -22,6 +23,7 @@ class Run:
     """An engine, its users' greenlets, and what its users reported."""
 
     def __init__(self, url: str, folder: Path, values: dict[str, Any]) -> None:
+        self._nice = os.nice(0)
         scenario = validate_scenario(values, "test")
         run = sessions.prepare(scenario, url, folder)
         self.path = run.path
@@ -40,8 +42,9 @@ class Run:
         return self
 
     def close(self) -> None:
-        """Close the run and require that every user has left."""
+        """Close the run, require that every user has left, and give the priority back."""
         self.engine.close()
+        os.setpriority(os.PRIO_PROCESS, 0, self._nice)
         gevent.joinall(self.greenlets, timeout=5)
         assert all(greenlet.ready() for greenlet in self.greenlets)
 
