@@ -3,6 +3,7 @@
 from harness.base.errors import RecordError
 from harness.findings.breaks import find_breaks
 from harness.findings.cells import summarise_cells
+from harness.findings.client_account import worst_account
 from harness.findings.comparison import compare_paths
 from harness.findings.evidence import Evidence
 from harness.findings.rules import RULES
@@ -24,15 +25,26 @@ def read_evidence(run: RunFolder) -> Evidence:
         RecordError: a file of the run is missing or damaged.
     """
     rows = read_rows(run)
+    told = run.read_object("run.json", "id", "target", "started", "status")
+    numbers = range(1, len(told.get("sessions", [None])) + 1)
+    environment, *later = [_environment(run, number) for number in numbers]
+    clients = [run.file_of_session("client.json", number) for number in numbers]
     return Evidence(
         scenario=validate_scenario(run.read_json("scenario.json"), str(run.path / "scenario.json")),
         plan=plan_from_json(run.read_json("plan.json")),
         rows=to_frame(rows),
         torn=rows.torn,
-        client=run.read_object("client.json") if run.has("client.json") else {},
-        run=run.read_object("run.json", "id", "target", "started", "status"),
-        environment={k: str(v) for k, v in run.read_object("environment.json").items()},
+        lost=rows.lost,
+        client=worst_account([run.read_object(name) for name in clients if run.has(name)]),
+        run=told,
+        environment=environment,
+        later_environments=tuple(later),
     )
+
+
+def _environment(run: RunFolder, session: int) -> dict[str, str]:
+    name = run.file_of_session("environment.json", session)
+    return {key: str(value) for key, value in run.read_object(name).items()}
 
 
 def analyse(run: RunFolder) -> Report:

@@ -20,7 +20,7 @@ from harness.findings.finding import (
 from harness.findings.rules import Doubt
 from harness.metrics.components import COMPONENT_NAMES, component_matrix
 from harness.metrics.latency import LATENCIES
-from harness.metrics.throughput import rate_rps, segment_seconds, sent_rps
+from harness.metrics.throughput import STRETCH, rate_rps, segment_seconds, sent_rps
 from harness.plan.plan import Cell as PlannedCell
 from harness.stats.attribution import rank_components
 from harness.stats.ess import indicator_ess
@@ -92,13 +92,13 @@ def _summarise(planned: PlannedCell, evidence: Evidence, doubts: Sequence[Doubt]
 
 
 def metric_segments(rows: pd.DataFrame, metric: str) -> list[np.ndarray]:
-    """Values of a metric, one array per segment in order of time.
+    """Values of a metric, one array per stretch of a segment in order of time.
 
-    ITL has many values per request, so its segments are built from each segment's rows.
+    ITL has many values per request, so its stretches are built from each stretch's rows.
     """
     if metric != "itl_s":
         return by_segment(rows, LATENCIES[metric](rows))
-    parts = [LATENCIES["itl_s"](part) for _, part in rows.groupby("segment", sort=False)]
+    parts = [LATENCIES["itl_s"](part) for _, part in rows.groupby(list(STRETCH), sort=False)]
     return [part[np.isfinite(part)] for part in parts if np.isfinite(part).any()]
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from harness.metrics.throughput import STRETCH
 from harness.plan.plan import Cell, Plan
 from harness.records.request import Outcome
 from harness.scenario.schema import Scenario
@@ -26,10 +27,13 @@ class Evidence:
         scenario: what was wanted.
         plan: what was intended.
         rows: one row per request that left a record (`records.frame`).
-        torn: shards that lost their last batch.
+        torn: shards whose writer died.
+        lost: shards with fewer rows than were acknowledged, and how many fewer.
         client: the load process about itself (`client.json`), empty if it died before writing it.
         run: id, target, start, status (`run.json`).
         environment: machine and versions.
+        lost: shards with fewer rows than were acknowledged, and how many fewer.
+        later_environments: machine and versions of every session after the first.
     """
 
     scenario: Scenario
@@ -39,11 +43,45 @@ class Evidence:
     client: dict[str, Any]
     run: dict[str, Any]
     environment: dict[str, str]
+    lost: tuple[tuple[str, int], ...] = ()
+    later_environments: tuple[dict[str, str], ...] = ()
+
+    @cached_property
+    def planned(self) -> pd.DataFrame:
+        """The last row of each planned request: one that a stop cancelled may have been sent again.
+
+        Warm-up that was sent once more before the rest of a broken segment is in no plan.
+        """
+        rows = self.rows[self.rows["index"] >= 0]
+        return rows.sort_values("session", kind="stable").drop_duplicates(
+            ["segment", "index"], keep="last"
+        )
+
+    @cached_property
+    def answered(self) -> pd.DataFrame:
+        """Planned requests that ended by themselves and not by a stop of ours."""
+        return self.planned[self.planned["outcome"] != Outcome.CANCELLED.value]
+
+    @cached_property
+    def counted(self) -> pd.DataFrame:
+        """Measured rows that say something of the target: those we cancelled do not."""
+        return self.measured[self.measured["outcome"] != Outcome.CANCELLED.value]
+
+    @property
+    def n_missing(self) -> int:
+        """Planned requests that are still to be made."""
+        return self.plan.n_requests - len(self.answered)
+
+    @property
+    def sessions(self) -> list[dict[str, Any]]:
+        """Each start of the load, as `run.json` tells; one for a run of an older version."""
+        sessions: list[dict[str, Any]] = self.run.get("sessions") or [{"number": 1}]
+        return sessions
 
     @cached_property
     def measured(self) -> pd.DataFrame:
         """Rows that count: warm-up cut."""
-        return self.rows[~self.rows["is_warmup"].astype(bool)]
+        return self.planned[~self.planned["is_warmup"].astype(bool)]
 
     @cached_property
     def analysed(self) -> pd.DataFrame:
@@ -69,7 +107,7 @@ class Evidence:
 
     @cached_property
     def _analysed_by_cell(self) -> dict[str, pd.DataFrame]:
-        ordered = self.analysed.sort_values(["segment", "intended_ns"], kind="stable")
+        ordered = self.analysed.sort_values(["segment", "session", "intended_ns"], kind="stable")
         return {str(name): rows for name, rows in ordered.groupby("cell")}
 
     @cached_property
@@ -86,11 +124,13 @@ class Evidence:
 
 
 def by_segment(rows: pd.DataFrame, values: NDArray[np.float64]) -> list[NDArray[np.float64]]:
-    """Finite values of the rows, one array per segment, in order of time.
+    """Finite values of the rows, one array per stretch, in order of time.
+
+    A stretch is what one session sent of one segment: a crash cuts a segment in two.
 
     Shapes: values (len(rows),).
     """
-    segments = rows["segment"].to_numpy()
     finite = np.isfinite(values)
-    parts = [values[(segments == name) & finite] for name in dict.fromkeys(segments)]
+    number = rows.groupby(list(STRETCH), sort=False).ngroup().to_numpy()
+    parts = [values[(number == n) & finite] for n in range(number.max(initial=-1) + 1)]
     return [part for part in parts if part.size]

@@ -66,9 +66,9 @@ def _void(
     void = [cell for cell in cells if cell.state == "invalid-client"]
     if len(void) == len(cells):
         return "invalid", f"No cell can support a finding: {_reason(void[0])}."
-    n_partial = sum(cell.state == "partial" for cell in cells)
-    if n_partial:
-        return "undecided", f"{n_partial} of {len(cells)} cells are partial: it did not finish."
+    n, n_missing = evidence.plan.n_requests, evidence.n_missing
+    if n_missing:
+        return "undecided", f"The run is partial: {n_missing} of {n} planned requests are missing."
     unjudged = [item for item in breakpoints if item.kind == "none" and not item.detectable_effect]
     if unjudged and any(cell.state == "invalid-client" for cell in cells):
         return "undecided", f"{len(unjudged)} of {len(breakpoints)} curves cannot be judged."
@@ -99,7 +99,7 @@ def _reason(cell: Cell) -> str:
 
 
 def _failed(evidence: Evidence) -> tuple[VerdictStatus, str] | None:
-    n, n_ok = len(evidence.measured), len(evidence.analysed)
+    n, n_ok = len(evidence.counted), len(evidence.analysed)
     if n == 0:
         return None
     share, limit = (n - n_ok) / n, evidence.scenario.limits.failed_share

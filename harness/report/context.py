@@ -1,6 +1,9 @@
 """Findings to one Report: the last fold before anything is drawn. Pure."""
 
+import math
 from collections.abc import Sequence
+
+import pandas as pd
 
 from harness.findings.evidence import Evidence
 from harness.findings.finding import (
@@ -48,10 +51,8 @@ def build_report(
 
 
 def _run(evidence: Evidence, verdict: Verdict) -> Run:
-    rows = evidence.rows
-    ended = rows["done_ns"].dropna()
-    seconds = (float(ended.max()) - float(rows["intended_ns"].min())) / NS if len(ended) else None
-    is_partial = evidence.run["status"] != "complete" or len(rows) < evidence.plan.n_requests
+    rows = evidence.planned
+    is_partial = evidence.n_missing > 0
     status = "void" if verdict.status == "invalid" else "partial" if is_partial else "complete"
     return Run(
         id=evidence.run["id"],
@@ -60,9 +61,16 @@ def _run(evidence: Evidence, verdict: Verdict) -> Run:
         target=evidence.run["target"],
         started=evidence.run["started"],
         status=status,
-        duration_s=seconds,
+        duration_s=_duration_s(rows),
         n_requests=len(rows),
     )
+
+
+def _duration_s(rows: pd.DataFrame) -> float | None:
+    """From the first send to the last end, summed over sessions; None without an end."""
+    spans = rows.groupby("session").agg(start=("intended_ns", "min"), end=("done_ns", "max"))
+    seconds = float((spans["end"] - spans["start"]).sum(min_count=1)) / NS
+    return seconds if math.isfinite(seconds) else None
 
 
 def _reproduce(evidence: Evidence) -> Reproduce:

@@ -8,6 +8,7 @@ from harness.findings.rules import (
     lengths,
     missing_requests,
     path_mismatch,
+    sessions,
     stamp_source,
 )
 from harness.findings.rules.rule import Doubt, Rule
@@ -15,6 +16,7 @@ from harness.findings.rules.rule import Doubt, Rule
 RULES: tuple[Rule, ...] = (
     failed_requests.check,
     missing_requests.check,
+    sessions.check,
     path_mismatch.check,
     dispatch_lag.check,
     clock_step.check,

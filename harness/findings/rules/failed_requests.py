@@ -2,15 +2,19 @@
 
 from harness.findings.evidence import OK_OUTCOMES, Evidence
 from harness.findings.rules.rule import Doubt
+from harness.records.request import Outcome
 
 
 def check(evidence: Evidence) -> list[Doubt]:
-    """A doubt per cell with failures; beyond `limits.failed_share` the cell is `failed`."""
+    """A doubt per cell with failures; beyond `limits.failed_share` the cell is `failed`.
+
+    Cancelled is no failure of the target: we stopped, and the request is missing.
+    """
     limit = evidence.scenario.limits.failed_share
     doubts = []
     for cell in evidence.plan.cells:
         rows = evidence.cell_measured(cell)
-        bad = rows[~rows["outcome"].isin(OK_OUTCOMES)]
+        bad = rows[~rows["outcome"].isin(OK_OUTCOMES | {Outcome.CANCELLED.value})]
         if bad.empty:
             continue
         share = len(bad) / len(rows)

@@ -2,6 +2,7 @@ from dataclasses import replace
 
 import pytest
 
+from harness.findings.evidence import Evidence
 from harness.findings.rules import (
     RULES,
     Doubt,
@@ -12,6 +13,7 @@ from harness.findings.rules import (
     lengths,
     missing_requests,
     path_mismatch,
+    sessions,
     stamp_source,
 )
 from harness.plan.build import build_plan
@@ -54,7 +56,7 @@ def only(doubts: list[Doubt]) -> Doubt:
     return doubts[0]
 
 
-@pytest.mark.parametrize("outcome", [o for o in Outcome if not o.is_ok])
+@pytest.mark.parametrize("outcome", [o for o in Outcome if not (o.is_ok or o is Outcome.CANCELLED)])
 def test_failures_beyond_the_limit_fail_the_cell(outcome: Outcome) -> None:
     """Every outcome that is no whole answer counts; the message names share, kind and limit."""
     evidence = make_evidence(changed("c01", 2, outcome=outcome))
@@ -66,13 +68,70 @@ def test_failures_beyond_the_limit_fail_the_cell(outcome: Outcome) -> None:
 
 
 def test_missing_rows_make_a_cell_partial() -> None:
-    """One row short of the plan is enough, and a torn shard is named."""
+    """One row short of the plan is enough; what to do is said, and the killed writer is named."""
     evidence = make_evidence(HEALTHY[:-1], torn=("w0.arrows",))
-    doubts = missing_requests.check(evidence)
-    assert doubts[0].effect == "partial"
-    assert doubts[0].cell == HEALTHY[-1].cell
-    assert "11 of 12 planned" in doubts[0].text
-    assert "w0.arrows" in doubts[1].text
+    cell, run, shard = missing_requests.check(evidence)
+    assert (cell.cell, cell.effect) == (HEALTHY[-1].cell, "partial")
+    assert "11 of 12 planned" in cell.text
+    assert "1 of 48 planned requests" in run.text
+    assert "--resume" in run.text
+    assert "w0.arrows" in shard.text
+
+
+def test_a_cancelled_request_is_missing_and_no_failure() -> None:
+    """We stopped it: the cell is partial, the target's failing share is untouched."""
+    evidence = make_evidence(changed("c01", 1, outcome=Outcome.CANCELLED))
+    cell, run = missing_requests.check(evidence)
+    assert (cell.cell, cell.effect) == ("c01", "partial")
+    assert "1 cancelled when it was stopped" in run.text
+    assert failed_requests.check(evidence) == []
+
+
+def test_rows_lost_after_they_were_acknowledged_are_said() -> None:
+    """Even where the plan is complete: the store broke its word."""
+    doubt = only(missing_requests.check(make_evidence(lost=(("w0.arrows", 3),))))
+    assert "w0.arrows lacks 3 rows that were acknowledged" in doubt.text
+
+
+def resumed(*later: dict[str, str], **second: object) -> Evidence:
+    """A run whose last segment was cut in two: its second part in session 2, on another clock."""
+    name = PLAN.segments[-1].id
+    rows = [
+        replace(row, session=2) if row.segment == name and row.index > 3 else row for row in HEALTHY
+    ]
+    again = replace(rows[-1], index=-1, is_warmup=True)
+    run = {
+        "id": "x", "target": "http://a", "started": "2026-01-01T00:00:00+00:00",
+        "status": "complete",
+        "sessions": [{"number": 1, "models": ["m"]}, {"number": 2, "models": ["m"], **second}],
+    }  # fmt: skip
+    return make_evidence([*rows, again], run=run, later_environments=later)
+
+
+def test_a_resumed_run_says_so_and_is_whole() -> None:
+    """One caveat with the number of sessions; warm-up sent again is no planned request."""
+    evidence = resumed({"python": "3.11"})
+    doubt = only([doubt for rule in RULES for doubt in rule(evidence)])
+    assert "resumed: it was made in 2 sessions; 1 segment cut in two" in doubt.text
+    assert len(evidence.planned) == PLAN.n_requests
+
+
+def test_sessions_that_differ_are_said() -> None:
+    """Another environment, another version of the target: what changed is named."""
+    _, environment, target = sessions.check(
+        resumed({"python": "3.12", "cpu": "other"}, models=["m", "n"])
+    )
+    assert "cpu, python changed" in environment.text
+    assert "models changed" in target.text
+
+
+def test_a_request_sent_again_after_a_stop_counts_once() -> None:
+    """Cancelled in session 1, whole in session 2: the later row stands, nothing is missing."""
+    cancelled = replace(HEALTHY[5], outcome=Outcome.CANCELLED)
+    again = replace(HEALTHY[5], session=2)
+    evidence = make_evidence([*HEALTHY[:5], cancelled, *HEALTHY[6:], again])
+    assert len(evidence.planned) == len(evidence.answered) == PLAN.n_requests
+    assert evidence.n_missing == 0
 
 
 @pytest.mark.parametrize(("cell", "features"), [("c00", ("paged_kv",)), ("c01", ())])

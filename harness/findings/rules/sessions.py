@@ -1,0 +1,52 @@
+"""The run was made in several sessions: it was resumed after a crash or a stop."""
+
+from harness.findings.evidence import Evidence
+from harness.findings.rules.rule import Doubt
+from harness.metrics.throughput import STRETCH
+
+
+def check(evidence: Evidence) -> list[Doubt]:
+    """How many sessions, what a session cut in two, and in what the later ones differ."""
+    sessions = evidence.sessions
+    if len(sessions) < 2:
+        return []
+    stretches = evidence.planned[list(STRETCH)].drop_duplicates()
+    n_cut = int((stretches["segment"].value_counts() > 1).sum())
+    cut = f"{n_cut} segment{'s' if n_cut != 1 else ''}" if n_cut else "no segment"
+    text = (
+        f"the run was resumed: it was made in {len(sessions)} sessions; {cut} cut in two, each "
+        "part after a warm-up of its own"
+    )
+    return [Doubt(text=text), *_environments(evidence), *_targets(evidence)]
+
+
+def _environments(evidence: Evidence) -> list[Doubt]:
+    first = evidence.environment
+    changed = {
+        name
+        for later in evidence.later_environments
+        for name in set(first) | set(later)
+        if first.get(name) != later.get(name)
+    }
+    if not changed:
+        return []
+    text = f"its sessions ran in different environments: {', '.join(sorted(changed))} changed"
+    return [Doubt(text=f"{text}; cells mix them, compare with care")]
+
+
+def _targets(evidence: Evidence) -> list[Doubt]:
+    """Another address alone is no doubt where the bundled server was started again."""
+    keys = ["models", "version"]
+    if evidence.scenario.target.url is not None:
+        keys.append("target")
+    known = [[session.get(key) for session in evidence.sessions] for key in keys]
+    changed = [key for key, values in zip(keys, known, strict=True) if _differs(values)]
+    if not changed:
+        return []
+    text = f"its sessions met different targets: {', '.join(changed)} changed"
+    return [Doubt(text=f"{text}; cells mix them, compare with care")]
+
+
+def _differs(values: list[object]) -> bool:
+    said = [value for value in values if value is not None]
+    return any(value != said[0] for value in said)
