@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.verdict import EXIT_OF_STATUS, show_verdict
+from harness.cli.verdict import EXIT_OF_STATUS, show_next_step, show_verdict
 
 
 def report(
@@ -31,4 +31,5 @@ def report(
         typer.echo(result.model_dump_json(by_alias=True, indent=1))
     else:
         show_verdict(result, page)
+        show_next_step(result, folder)
     raise typer.Exit(int(EXIT_OF_STATUS[result.verdict.status]))

@@ -1,4 +1,4 @@
-"""`tailbreak run`: server, load, records, report, verdict, in one command."""
+"""`tailbreak run`: server, load, records, report, verdict, in one command; `--resume` goes on."""
 
 import os
 import shlex
@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from harness.base.errors import ExitCode, MeasurementInvalid, Problem, ScenarioError, SetupError
-from harness.cli.verdict import EXIT_OF_STATUS, show_verdict
+from harness.cli.verdict import EXIT_OF_STATUS, show_next_step, show_verdict
 
 if TYPE_CHECKING:
+    from harness.records.lock import RunLock
     from harness.records.run import RunFolder
     from harness.scenario.schema import Scenario
     from harness.server.options import ServerOptions
 
+RUNS_DIR = Path("reports/runs")
 POLL_S = 0.2
 STOP_GRACE_S = 30.0
 EMPTY_SHARD = 10_000
@@ -27,8 +29,8 @@ EMPTY_SHARD = 10_000
 
 def run(
     scenario: Annotated[
-        Path, typer.Argument(help="Scenario file, such as scenarios/quickstart.toml.")
-    ],
+        Path | None, typer.Argument(help="Scenario file, such as scenarios/quickstart.toml.")
+    ] = None,
     target: Annotated[
         str | None,
         typer.Option(
@@ -46,9 +48,15 @@ def run(
     seed: Annotated[
         int | None, typer.Option(help="Seed instead of the scenario's.", metavar="N", min=0)
     ] = None,
-    runs_dir: Annotated[Path, typer.Option(help="Where run folders go.", metavar="DIR")] = Path(
-        "reports/runs"
-    ),
+    runs_dir: Annotated[Path, typer.Option(help="Where run folders go.", metavar="DIR")] = RUNS_DIR,
+    resume: Annotated[
+        Path | None,
+        typer.Option(
+            help="Finish this run, which was killed or stopped: send what it has no record of. "
+            "Takes no scenario; of the other options only --target and --no-progress.",
+            metavar="RUN",
+        ),
+    ] = None,
     progress: Annotated[
         bool, typer.Option(help="Progress bar; quiet anyway where no one watches.")
     ] = True,
@@ -61,10 +69,24 @@ def run(
     Example: tailbreak run scenarios/quickstart.toml
 
     Example: tailbreak run scenarios/quickstart.toml --target http://127.0.0.1:8000 --model NAME
+
+    Example: tailbreak run --resume reports/runs/20260101-120000-quickstart
     """
     from harness.load.session import api_key, check_target, prepare
+    from harness.records.lock import RunLock
     from harness.scenario.read import read_scenario
 
+    show = progress and sys.stderr.isatty()
+    if resume is not None:
+        fixed = {
+            "a scenario": scenario, "--model": model, "--requests": requests, "--seed": seed,
+            "--runs-dir": None if runs_dir == RUNS_DIR else runs_dir,
+        }  # fmt: skip
+        _refuse(resume, [name for name, value in fixed.items() if value is not None])
+        _resume(resume, target, show=show)
+        return
+    if scenario is None:
+        raise typer.BadParameter("give a scenario file, or a run folder with --resume")
     wanted = _override(
         read_scenario(scenario), str(scenario), target=target, model=model, n=requests, seed=seed
     )
@@ -74,8 +96,60 @@ def run(
         folder = prepare(wanted, url, runs_dir)
         command = shlex.join(["tailbreak", *sys.argv[1:]])
         folder.write_json("run.json", {**folder.read_json("run.json"), "command": command})
-        code = _drive(folder, url, show=progress and sys.stderr.isatty())
-    _finish(folder, code)
+        with RunLock(folder) as lock:
+            code = _drive(folder, url, lock, show=show)
+            _finish(folder, code)
+
+
+def _refuse(run: Path, given: list[str]) -> None:
+    if given:
+        raise SetupError(
+            f"{' and '.join(given)} cannot be given with --resume: {run} holds its own scenario, "
+            "plan and seed, and half a run of another kind would be no run; leave it out"
+        )
+
+
+def _resume(path: Path, target: str | None, *, show: bool) -> None:
+    """Go on with a run where its last session left it."""
+    from harness.load import session as sessions
+    from harness.records.lock import RunLock
+    from harness.records.run import RunFolder
+
+    folder = RunFolder.open(path)
+    with RunLock(folder) as lock:
+        opened = sessions.reopen(folder.path)
+        n, n_done = opened.whole.n_requests, len(sessions.recorded(folder))
+        if n_done == n and folder.has("report.json") and _is_complete(folder):
+            typer.echo(f"{folder.path}: complete, all {n} requests have their record")
+            typer.echo(f"nothing to resume; its verdict: tailbreak report {folder.path}")
+            return
+        typer.echo(f"{folder.path}: {n_done} of {n} requests have their record", err=True)
+        _finish(
+            folder, _go_on(folder, opened.scenario, target, lock, show=show) if n_done < n else 0
+        )
+
+
+def _go_on(
+    folder: "RunFolder", scenario: "Scenario", target: str | None, lock: "RunLock", *, show: bool
+) -> int:
+    """Another session, on the same kind of target; the load process's exit code."""
+    from harness.load import session as sessions
+
+    file = str(folder.path / "scenario.json")
+    if target is not None and scenario.target.url is None:
+        raise SetupError(
+            f"--target {target}: this run was begun on the bundled server, which --resume starts "
+            "again with the same options; leave --target out"
+        )
+    wanted = _override(scenario, file, target=target, model=None, n=None, seed=None)
+    with _server(wanted, _server_options(wanted, file)) as url:
+        sessions.check_target(url, sessions.api_key(wanted))
+        sessions.resume(folder, url)
+        return _drive(folder, url, lock, show=show)
+
+
+def _is_complete(folder: "RunFolder") -> bool:
+    return bool(folder.read_json("run.json")["status"] == "complete")
 
 
 def _override(
@@ -136,12 +210,12 @@ def _server(scenario: "Scenario", options: "ServerOptions") -> Iterator[str]:
         yield server.url
 
 
-def _drive(folder: "RunFolder", url: str, *, show: bool) -> int:
+def _drive(folder: "RunFolder", url: str, lock: "RunLock", *, show: bool) -> int:
     """Run the load process to its end, showing how far it is; its exit code."""
     from harness.cli.progress import follow
     from harness.load.runner import start_load
 
-    process = start_load(folder, url)
+    process = start_load(folder, url, lock)
     try:
         with follow(folder) if show else nullcontext(lambda: None) as refresh:
             while process.poll() is None:
@@ -156,8 +230,7 @@ def _drive(folder: "RunFolder", url: str, *, show: bool) -> int:
             process.wait()
         except KeyboardInterrupt as again:
             process.kill()
-            text = f"interrupted; what was recorded is kept: tailbreak report {folder.path}"
-            raise SetupError(text) from again
+            raise SetupError(f"interrupted; {_kept(folder)}") from again
     return process.returncode
 
 
@@ -172,14 +245,16 @@ def _wait(process: "subprocess.Popen[bytes]", seconds: float) -> bool:
 def _finish(folder: "RunFolder", code: int) -> None:
     """Report whatever was recorded; then the exit code of the worse of load and verdict."""
     from harness.cli.analyse import analyse
-    from harness.records.store import compact
+    from harness.load.session import settle
+    from harness.records.store import compact, read_rows
     from harness.report.html import write_report
 
     if code == ExitCode.INPUT_OR_SETUP:
-        kept = any(path.stat().st_size > EMPTY_SHARD for path in folder.shards.glob("*"))
-        hint = f"\nwhat was recorded is kept: tailbreak report {folder.path}" if kept else ""
+        kept = any(path.stat().st_size > EMPTY_SHARD for path in folder.shards.glob("*.arrows"))
+        hint = f"\n{_kept(folder)}" if kept else ""
         raise SetupError(f"the load process gave up: {_last_words(folder)}{hint}")
-    rows = compact(folder)
+    settle(folder)
+    rows = compact(folder) if _is_complete(folder) else read_rows(folder)
     if rows.table.num_rows == 0:
         raise MeasurementInvalid(
             f"no request left a record (load process exit {code}): {_last_words(folder)}"
@@ -187,7 +262,15 @@ def _finish(folder: "RunFolder", code: int) -> None:
     result = analyse(folder)
     page = write_report(result, folder.path)
     show_verdict(result, Path(os.path.relpath(page)))
+    show_next_step(result, folder)
     raise typer.Exit(int(EXIT_OF_STATUS[result.verdict.status]))
+
+
+def _kept(folder: "RunFolder") -> str:
+    return (
+        f"what was recorded is kept: tailbreak report {folder.path} shows it, "
+        f"tailbreak run --resume {folder.path} goes on"
+    )
 
 
 def _last_words(folder: "RunFolder") -> str:

@@ -3,9 +3,12 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import typer
+
 from harness.base.errors import ExitCode
 
 if TYPE_CHECKING:
+    from harness.records.run import RunFolder
     from harness.report.schema import Report
 
 EXIT_OF_STATUS: Final[dict[str, ExitCode]] = {
@@ -33,3 +36,9 @@ def show_verdict(report: "Report", page: Path) -> None:
     for caveat in report.validity.caveats:
         console.print(Text(f"caveat: {caveat}"))
     console.print(Text(f"report: {page}"), soft_wrap=True)
+
+
+def show_next_step(report: "Report", run: "RunFolder") -> None:
+    """Say how a partial run is finished, with its own folder."""
+    if report.run.status == "partial":
+        typer.echo(f"the run is partial; to finish it: tailbreak run --resume {run.path}")

@@ -7,15 +7,20 @@ from pathlib import Path
 
 import harness
 from harness.base.errors import SetupError
+from harness.records.lock import RunLock
 from harness.records.run import RunFolder
 
 LOG = "load.log"
 PARENT_VARIABLE = "TAILBREAK_PARENT"
-OPTION_VARIABLES = frozenset({"TAILBREAK_SCENARIO", "TAILBREAK_RUN_FOLDER", "TAILBREAK_RUNS_DIR"})
+OPTION_VARIABLES = frozenset(
+    {"TAILBREAK_SCENARIO", "TAILBREAK_RUN_FOLDER", "TAILBREAK_RUNS_DIR", "TAILBREAK_RESUME"}
+)
 
 
-def start_load(run: RunFolder, url: str) -> "subprocess.Popen[bytes]":
+def start_load(run: RunFolder, url: str, lock: RunLock) -> "subprocess.Popen[bytes]":
     """Start Locust on this run; its output goes to `load.log` in the run folder.
+
+    It inherits the lock, so that the run stays locked while either of the two lives.
 
     Raises:
         SetupError: the process cannot be started.
@@ -33,6 +38,7 @@ def start_load(run: RunFolder, url: str) -> "subprocess.Popen[bytes]":
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
+                pass_fds=(lock.fd,),
             )
     except OSError as error:
         raise SetupError(f"cannot start the load process: {error}") from error

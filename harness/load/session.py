@@ -153,6 +153,17 @@ def close(run: RunFolder, *, is_complete: bool) -> None:
     run.write_json("run.json", {**value, "sessions": sessions})
 
 
+def settle(run: RunFolder) -> None:
+    """Say how the run stands when its load was killed and could not: by what is recorded.
+
+    The session's end stays unknown.
+    """
+    value = run.read_json("run.json")
+    if value["status"] == "running":
+        n_missing = plan_from_json(run.read_json("plan.json")).n_requests - len(recorded(run))
+        run.write_json("run.json", {**value, "status": "partial" if n_missing else "complete"})
+
+
 def _opened(number: int, scenario: Scenario, url: str) -> dict[str, Any]:
     """What `run.json` says of a session that starts now."""
     return {

@@ -15,7 +15,9 @@ from typing import Any
 
 import pytest
 
+from harness.base.errors import SetupError
 from harness.load import runner, session
+from harness.records.lock import RunLock
 from harness.records.request import Outcome
 from harness.records.run import RunFolder
 from harness.scenario.read import validate_scenario
@@ -262,8 +264,12 @@ def test_a_prepared_folder_runs_by_the_command_lines_way(tmp_path: Path) -> None
         values = scenario_values(mode="open", rate_rps=100.0, users=8)
         del values["load"]["concurrency"]
         run: RunFolder = session.prepare(validate_scenario(values, "t"), truth.url, tmp_path)
-        process = runner.start_load(run, truth.url)
+        with RunLock(run) as lock:
+            process = runner.start_load(run, truth.url, lock)
+        with pytest.raises(SetupError, match="still being written"):
+            RunLock(run)  # the load process has inherited it
         assert process.wait(timeout=LIMIT_S) == 0, (run.path / "load.log").read_text()
+    RunLock(run).release()
     opened, records = records_of(run.path)
     assert len(records) == opened.plan.n_requests
     assert "56 of 56 requests recorded" in (run.path / "load.log").read_text()
