@@ -52,21 +52,19 @@ class EndItem(NamedTuple):
 
 @dataclass(eq=False, kw_only=True)
 class Job:
-    """A request that is with the engine."""
+    """A sequence that is with the engine; `has_items` wakes whoever waits for it."""
 
     id: int
+    has_items: asyncio.Event
     items: deque[TokenItem | EndItem] = field(default_factory=deque)
-    has_items: asyncio.Event = field(default_factory=asyncio.Event)
 
     def push(self, item: TokenItem | EndItem) -> None:
         """Add an event and wake the request."""
         self.items.append(item)
         self.has_items.set()
 
-    async def take(self) -> list[TokenItem | EndItem]:
-        """Wait for events and take all there are."""
-        await self.has_items.wait()
-        self.has_items.clear()
+    def take(self) -> list[TokenItem | EndItem]:
+        """Take all events there are."""
         taken = list(self.items)
         self.items.clear()
         return taken
@@ -103,10 +101,11 @@ class EngineLink(asyncio.Protocol):
         params: SamplingParams,
         sent_ns: int,
         n_accounts: int,
+        has_items: asyncio.Event,
     ) -> Job:
-        """Hand a request to the engine."""
+        """Hand a sequence to the engine."""
         self._next_id += 1
-        job = Job(id=self._next_id)
+        job = Job(id=self._next_id, has_items=has_items)
         self._jobs[job.id] = job
         self._write(
             {

@@ -7,15 +7,16 @@ k > 1 and `\nAnswer: ` before the answer. Forced tokens are read like a prompt a
 
 from __future__ import annotations
 
-import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from harness.base.rng import seed_for
 from harness.server.accel import mode_of, path_of, slots_needed
 from harness.server.api_error import ApiError
 from harness.server.sequence import SamplingParams, Segment
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable
 
     from harness.server.engine_link import EngineLink, Job
@@ -37,32 +38,18 @@ class Limits:
     kv_tokens: int
 
 
-@dataclass(eq=False, kw_only=True)
-class Generation:
-    """A request ready for the engine.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Choice:
+    """One answer asked for: a prompt and how to go on from it.
 
     Attributes:
-        front_ns: Phases from arrival until the hand-over to the engine.
+        prompt_index: Which of the request's prompts; `n` choices share each.
     """
 
-    request_id: str
-    arrival_ns: int
-    watch: Stopwatch
-    features: tuple[str, ...]
+    prompt_index: int
     tokens: list[int]
     segments: tuple[Segment, ...]
     params: SamplingParams
-    stops: tuple[str, ...]
-
-    @property
-    def n_prompt(self) -> int:
-        """Prompt tokens."""
-        return len(self.tokens)
-
-    @property
-    def path(self) -> str:
-        """Baseline or accelerated."""
-        return path_of(self.features)
 
     @property
     def has_reasoning(self) -> bool:
@@ -70,35 +57,89 @@ class Generation:
         return len(self.segments) > 1
 
     @property
-    def front_ns(self) -> dict[str, int]:
-        """Phases from arrival until the hand-over to the engine."""
-        return self.watch.laps_ns
-
-    def usage(self, n_output: int, n_reasoning: int) -> dict[str, object]:
-        """OpenAI's usage object for so many output tokens, `n_reasoning` of them reasoning."""
-        return {
-            "prompt_tokens": self.n_prompt,
-            "completion_tokens": n_output,
-            "total_tokens": self.n_prompt + n_output,
-            "completion_tokens_details": {"reasoning_tokens": n_reasoning},
-        }
-
-    @property
     def n_output_limit(self) -> int:
         """Tokens of all segments."""
         return sum(part.n_tokens for part in self.segments)
 
-    def submit(self, link: EngineLink) -> Job:
-        """Hand the request to the engine; its account begins where this one's ends."""
+
+@dataclass(eq=False, kw_only=True)
+class Generation:
+    """A request ready for the engine."""
+
+    request_id: str
+    arrival_ns: int
+    watch: Stopwatch
+    features: tuple[str, ...]
+    choices: tuple[Choice, ...]
+    stops: tuple[str, ...]
+
+    @property
+    def n_prompt(self) -> int:
+        """Tokens of the prompts, each counted once however many choices it has."""
+        return sum({choice.prompt_index: len(choice.tokens) for choice in self.choices}.values())
+
+    @property
+    def n_output_limit(self) -> int:
+        """Tokens of all choices."""
+        return sum(choice.n_output_limit for choice in self.choices)
+
+    @property
+    def path(self) -> str:
+        """Baseline or accelerated."""
+        return path_of(self.features)
+
+    @property
+    def front_ns(self) -> dict[str, int]:
+        """Phases from arrival until the hand-over to the engine."""
+        return self.watch.laps_ns
+
+    def submit(self, link: EngineLink, has_items: asyncio.Event) -> list[Job]:
+        """Hand every choice to the engine at one stamp; their accounts begin where this ends."""
         sent_ns = self.watch.lap("stream")
-        return link.submit(
-            features=self.features,
-            tokens=self.tokens,
-            segments=self.segments,
-            params=self.params,
-            sent_ns=sent_ns,
-            n_accounts=MAX_TOKENS_PER_CHARACTER if not self.stops else self.n_output_limit,
+        return [
+            link.submit(
+                features=self.features,
+                tokens=choice.tokens,
+                segments=choice.segments,
+                params=choice.params,
+                sent_ns=sent_ns,
+                n_accounts=choice.n_output_limit if self.stops else MAX_TOKENS_PER_CHARACTER,
+                has_items=has_items,
+            )
+            for choice in self.choices
+        ]
+
+
+def build_choices(
+    body: GenerationBody,
+    prompts: list[list[int]],
+    encode: Callable[[str], list[int]],
+    *,
+    default_tokens: int,
+    max_model_len: int,
+    seed: int,
+) -> tuple[Choice, ...]:
+    """Lay out `n` choices for each prompt, in the order of their indices.
+
+    The first choice draws with `seed` itself, so that asking for more does not change it.
+    """
+    n = body.n_choices
+    return tuple(
+        Choice(
+            prompt_index=place // n,
+            tokens=tokens,
+            segments=segments,
+            params=build_params(body, derived_seed(seed, place)),
         )
+        for prompt_index, tokens in enumerate(prompts)
+        for segments in [build_segments(body, encode, default_tokens, max_model_len - len(tokens))]
+        for place in range(prompt_index * n, (prompt_index + 1) * n)
+    )
+
+
+def derived_seed(seed: int, place: int) -> int:
+    """Give the seed of a request's choice: its own for the first, an independent one for others."""
+    return seed if place == 0 else seed_for(seed, "choice", place) >> 1
 
 
 def build_segments(
@@ -123,8 +164,8 @@ def build_segments(
     return (*steps, Segment(kind="content", n_tokens=n_answer))
 
 
-def build_params(body: GenerationBody) -> SamplingParams:
-    """Take over the sampling fields; a request without a seed gets a fresh one."""
+def build_params(body: GenerationBody, seed: int) -> SamplingParams:
+    """Take over the sampling fields."""
     return SamplingParams(
         temperature=body.temperature,
         top_k=max(0, body.top_k),
@@ -133,8 +174,9 @@ def build_params(body: GenerationBody) -> SamplingParams:
         repetition=body.repetition_penalty,
         frequency=body.frequency_penalty,
         presence=body.presence_penalty,
-        seed=secrets.randbits(63) if body.seed is None else body.seed,
+        seed=seed,
         ignore_eos=body.ignore_eos,
+        n_logprobs=body.n_logprobs,
     )
 
 

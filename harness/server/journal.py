@@ -1,7 +1,7 @@
 """The journal: one row per finished request, as production servers keep one.
 
-SQLite in write-ahead mode, one commit per row, written before the request's last event. Counts,
-timings and outcome; never a prompt or an answer.
+SQLite in write-ahead mode, written before the request's last event: a commit per row here, many
+rows in a commit through `journal_queue`. Counts, timings and outcome; never a prompt or an answer.
 """
 
 from __future__ import annotations
@@ -9,13 +9,17 @@ from __future__ import annotations
 import json
 import logging
 import sqlite3
+import tempfile
+import threading
+import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from harness.base.errors import SetupError
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Sequence
 
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS requests (
@@ -39,7 +43,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JournalRow:
-    """What is kept of one request; `outcome` is a finish reason, `cancelled` or `error`."""
+    """What is kept of one request; `outcome` is a finish reason, `cancelled`, `dropped` or `error`."""
 
     id: str
     finished_unix_ns: int
@@ -57,45 +61,72 @@ class JournalRow:
 class Journal:
     """Rows in an SQLite file.
 
-    A write that fails (disk full) is counted and logged; the request it belongs to goes on.
+    A write that fails (disk full) is counted and logged; the requests it belongs to go on. Calls
+    may come from several threads, one at a time.
+
+    Args:
+        file: Where; None keeps the rows in a file without a name, which is gone when this process
+            is, however it ends.
+        delay_s: A planted fault: how much longer each write takes.
     """
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path | None = None, *, delay_s: float = 0.0) -> None:
         self.file = file
         self.n_failed = 0
-        try:
-            self._connection = sqlite3.connect(file, isolation_level=None)
-            self._connection.execute("PRAGMA journal_mode=WAL")
-            self._connection.execute("PRAGMA synchronous=NORMAL")
-            self._connection.execute(_SCHEMA)
-        except sqlite3.Error as error:
-            raise SetupError(
-                f"--journal {file}: cannot be opened ({error}). Give a file in a folder that "
-                "exists and may be written, or leave the option out."
-            ) from error
+        self._delay_s = delay_s
+        self._lock = threading.Lock()
+        if file is not None:
+            self._connection = _open(file)
+            return
+        # The names go as soon as the file, its log and its index are open; the inodes stay.
+        with tempfile.TemporaryDirectory(prefix="tailbreak-journal-") as folder:
+            self._connection = _open(Path(folder) / "journal.sqlite")
 
-    def write(self, row: JournalRow) -> None:
-        """Store one row and commit."""
-        values: tuple[Any, ...] = (
-            row.id,
-            row.finished_unix_ns,
-            row.path,
-            ",".join(row.features),
-            row.n_prompt_tokens,
-            row.n_output_tokens,
-            row.n_reasoning_tokens,
-            row.outcome,
-            row.wall_s,
-            row.ttft_s,
-            json.dumps(row.phases),
-        )
-        try:
-            self._connection.execute(_INSERT, values)
-        except sqlite3.Error as error:
-            self.n_failed += 1
-            if self.n_failed == 1:
-                _log.warning("journal %s: write failed: %s", self.file, error)
+    def write(self, rows: Sequence[JournalRow]) -> None:
+        """Store rows in one commit."""
+        time.sleep(self._delay_s)
+        with self._lock:
+            try:
+                with self._connection:
+                    self._connection.executemany(_INSERT, map(_values, rows))
+            except sqlite3.Error as error:
+                self.n_failed += len(rows)
+                if self.n_failed == len(rows):
+                    _log.warning("journal %s: write failed: %s", self.file, error)
 
     def close(self) -> None:
         """Close the file."""
-        self._connection.close()
+        with self._lock:
+            self._connection.close()
+
+
+def _open(file: Path) -> sqlite3.Connection:
+    """Open or create the file; its three parts are on disk afterwards."""
+    try:
+        connection = sqlite3.connect(file, check_same_thread=False)
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=NORMAL")
+        connection.execute(_SCHEMA)
+        connection.commit()
+    except sqlite3.Error as error:
+        raise SetupError(
+            f"--journal {file}: cannot be opened ({error}). Give a file in a folder that "
+            "exists and may be written, or leave the option out."
+        ) from error
+    return connection
+
+
+def _values(row: JournalRow) -> tuple[Any, ...]:
+    return (
+        row.id,
+        row.finished_unix_ns,
+        row.path,
+        ",".join(row.features),
+        row.n_prompt_tokens,
+        row.n_output_tokens,
+        row.n_reasoning_tokens,
+        row.outcome,
+        row.wall_s,
+        row.ttft_s,
+        json.dumps(row.phases),
+    )

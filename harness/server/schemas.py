@@ -1,67 +1,110 @@
-"""What a request body may say: strict models, and every refusal in words.
+"""What a request body may say: strict models, one per route.
 
-A field is known, in range, and used, or the request is answered 400 with the field, the value and
-the range. Nothing is accepted and ignored.
+A field is known, in range, and used, or the request is refused; how a refusal is worded is `body`'s
+business. Every field's description is its allowed range in words, for refusals and for OpenAPI.
 """
 
 from __future__ import annotations
 
-import json
-from typing import Annotated, Any, Final, Literal, TypeVar
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    ValidationError,
     ValidationInfo,
     field_validator,
+    model_validator,
 )
 
-from harness.server.api_error import ApiError
-
 MAX_BODY_BYTES: Final = 1 << 20
-_MAX_SHOWN: Final = 60
-# Fields of the OpenAI and vLLM interfaces that this build lacks, with the values that ask nothing.
-_NOT_SUPPORTED: Final[dict[str, tuple[Any, ...]]] = {
+MAX_CHOICES: Final = 16
+"""Most choices per prompt, and most prompts per request."""
+_MAX_TOKENS: Final = 1 << 20
+_MAX_LOGPROBS: Final = 20
+_MAX_MESSAGES: Final = 1024
+
+NEUTRAL_VALUES: Final[dict[str, tuple[Any, ...]]] = {
+    "add_generation_prompt": (True,),
+    "audio": (),
     "best_of": (1,),
+    "continue_final_message": (False,),
+    "early_stopping": (False,),
     "echo": (False,),
+    "function_call": ("none",),
+    "functions": ([],),
+    "guided_choice": (),
+    "guided_grammar": (),
     "guided_json": (),
+    "guided_regex": (),
+    "include_stop_str_in_output": (False,),
+    "length_penalty": (1, 1.0),
     "logit_bias": ({},),
     "logprobs": (False,),
+    "metadata": (),
     "min_tokens": (0,),
+    "modalities": (["text"],),
+    "n": (1,),
+    "parallel_tool_calls": (True, False),
+    "prediction": (),
+    "priority": (0,),
     "prompt_logprobs": (),
+    "reasoning_effort": ("none",),
     "response_format": ({"type": "text"},),
+    "safety_identifier": (),
+    "service_tier": ("auto", "default"),
+    "skip_special_tokens": (True,),
+    "stop_token_ids": ([],),
+    "store": (False,),
     "suffix": ("",),
     "tool_choice": ("none",),
     "tools": ([],),
     "top_logprobs": (0,),
+    "truncate_prompt_tokens": (),
     "typical_p": (1, 1.0),
+    "use_beam_search": (False,),
+    "user": (),
+    "verbosity": ("medium",),
 }
+"""Fields of the OpenAI and vLLM interfaces that a route lacks, with the values that ask nothing."""
 
 StopText = Annotated[str, Field(min_length=1, max_length=64)]
-TokenId = Annotated[int, Field(ge=0)]
+TokenId = Annotated[int, Field(ge=0, lt=1 << 31)]
+TokenIds = Annotated[list[TokenId], Field(min_length=1)]
 
 
-class _Body(BaseModel):
+class Body(BaseModel):
+    """An object of a request; a null counts as absent, as OpenAI's clients mean it."""
+
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_nulls(cls, values: Any) -> Any:
+        if not isinstance(values, dict):
+            return values
+        return {name: value for name, value in values.items() if value is not None}
 
-class StreamOptions(_Body):
+
+class StreamOptions(Body):
     """What a stream tells beside the text."""
 
     include_usage: bool = Field(default=False, description="true or false")
     continuous_usage_stats: bool = Field(default=False, description="true or false")
 
 
-class GenerationBody(_Body):
-    """Fields every generating route knows; descriptions are the allowed range in words."""
+class GenerationBody(Body):
+    """Fields every generating route knows."""
 
     model: str | None = Field(default=None, description="the id /v1/models lists")
-    max_tokens: int | None = Field(default=None, ge=1, description="an integer from 1 up")
+    max_tokens: int | None = Field(
+        default=None, ge=1, le=_MAX_TOKENS, description=f"an integer from 1 to {_MAX_TOKENS}"
+    )
     temperature: float = Field(default=1.0, ge=0, le=2, description="a number from 0 to 2")
     top_p: float = Field(default=1.0, gt=0, le=1, description="a number above 0, at most 1")
-    top_k: int = Field(default=0, ge=-1, le=1 << 20, description="an integer; 0 or -1 for off")
+    top_k: int = Field(
+        default=0, ge=-1, le=1 << 20, description=f"an integer to {1 << 20}; 0 or -1 for off"
+    )
     min_p: float = Field(default=0.0, ge=0, le=1, description="a number from 0 to 1")
     frequency_penalty: float = Field(default=0.0, ge=-2, le=2, description="a number from -2 to 2")
     presence_penalty: float = Field(default=0.0, ge=-2, le=2, description="a number from -2 to 2")
@@ -74,7 +117,6 @@ class GenerationBody(_Body):
     stop: StopText | Annotated[list[StopText], Field(max_length=4)] = Field(
         default_factory=list, description="a string or up to 4, of 1 to 64 characters each"
     )
-    n: int = Field(default=1, ge=1, le=1, description="1, the only value this build supports")
     ignore_eos: bool = Field(default=False, description="true or false")
     cot_depth: int = Field(default=0, ge=0, le=16, description="an integer from 0 to 16")
     cot_step_tokens: int = Field(default=32, ge=1, le=256, description="an integer from 1 to 256")
@@ -89,6 +131,16 @@ class GenerationBody(_Body):
         """Stop strings as a tuple."""
         return (self.stop,) if isinstance(self.stop, str) else tuple(self.stop)
 
+    @property
+    def n_choices(self) -> int:
+        """Answers asked for per prompt."""
+        return 1
+
+    @property
+    def n_logprobs(self) -> int | None:
+        """How many of the likeliest tokens to tell beside each token; None for no logprobs."""
+        return None
+
 
 class InferBody(GenerationBody):
     """`POST /v1/infer`."""
@@ -96,35 +148,78 @@ class InferBody(GenerationBody):
     prompt: str = Field(description="a string")
 
 
-class StreamingBody(GenerationBody):
+class ChoicesBody(GenerationBody):
     """What the OpenAI routes add."""
 
+    n: int = Field(
+        default=1, ge=1, le=MAX_CHOICES, description=f"an integer from 1 to {MAX_CHOICES}"
+    )
     stream: bool = Field(default=False, description="true or false")
     stream_options: StreamOptions | None = Field(
-        default=None, description='an object such as {"include_usage": true}'
+        default=None,
+        description='an object such as {"include_usage": true}, and only with stream = true',
     )
 
+    @property
+    def n_choices(self) -> int:
+        """Answers asked for per prompt."""
+        return self.n
 
-class CompletionBody(StreamingBody):
+    @field_validator("stream_options")
+    @classmethod
+    def _require_stream(cls, value: StreamOptions, info: ValidationInfo) -> StreamOptions:
+        """Refuse options that only a stream would honour."""
+        if not info.data.get("stream"):
+            raise ValueError("without stream")
+        return value
+
+
+class CompletionBody(ChoicesBody):
     """`POST /v1/completions`."""
 
-    prompt: str | Annotated[list[TokenId], Field(min_length=1)] = Field(
-        description="a string or a list of token ids"
+    prompt: (
+        str
+        | TokenIds
+        | Annotated[list[str], Field(min_length=1, max_length=MAX_CHOICES)]
+        | Annotated[list[TokenIds], Field(min_length=1, max_length=MAX_CHOICES)]
+    ) = Field(
+        description=f"a string, a list of token ids, or a list of up to {MAX_CHOICES} of either"
+    )
+    logprobs: int | None = Field(
+        default=None, ge=0, le=_MAX_LOGPROBS, description=f"an integer from 0 to {_MAX_LOGPROBS}"
     )
 
+    @property
+    def prompts(self) -> list[str] | list[list[int]]:
+        """Every prompt, as text or as ids."""
+        if isinstance(self.prompt, str):
+            return [self.prompt]
+        if isinstance(self.prompt[0], int):
+            return [self.prompt]  # type: ignore[list-item]  # the first item tells which list it is
+        return self.prompt  # type: ignore[return-value]
 
-class TextPart(_Body):
+    @property
+    def n_logprobs(self) -> int | None:
+        """How many of the likeliest tokens to tell."""
+        return self.logprobs
+
+
+class TextPart(Body):
     """A part of a message; only text is understood."""
 
-    type: Literal["text"]
-    text: str
+    type: Literal["text"] = Field(description='"text", the only kind this build reads')
+    text: str = Field(description="a string")
 
 
-class ChatMessage(_Body):
-    """One turn."""
+class ChatMessage(Body):
+    """One turn; the model knows two roles, so `system` and `developer` are read as a user's."""
 
-    role: Literal["system", "user", "assistant"]
-    content: str | list[TextPart]
+    role: Literal["system", "developer", "user", "assistant"] = Field(
+        description="system, developer, user or assistant"
+    )
+    content: str | list[TextPart] = Field(
+        description='a string or a list of {"type": "text", "text": ...}'
+    )
 
     @property
     def text(self) -> str:
@@ -134,17 +229,29 @@ class ChatMessage(_Body):
         return "".join(part.text for part in self.content)
 
 
-_MESSAGES_RANGE: Final = "1 or more of {role: system, user or assistant; content: text}"
+_MESSAGES_RANGE: Final = (
+    f"1 to {_MAX_MESSAGES} of {{role: system, developer, user or assistant; content: text}}"
+)
 
 
-class ChatBody(StreamingBody):
+class ChatBody(ChoicesBody):
     """`POST /v1/chat/completions`."""
 
-    messages: list[ChatMessage] = Field(min_length=1, description=_MESSAGES_RANGE)
+    messages: list[ChatMessage] = Field(
+        min_length=1, max_length=_MAX_MESSAGES, description=_MESSAGES_RANGE
+    )
     max_completion_tokens: int | None = Field(
         default=None,
         ge=1,
-        description="an integer from 1 up, equal to max_tokens if both are given",
+        le=_MAX_TOKENS,
+        description=f"an integer from 1 to {_MAX_TOKENS}, equal to max_tokens if both are given",
+    )
+    logprobs: bool = Field(default=False, description="true or false")
+    top_logprobs: int = Field(
+        default=0,
+        ge=0,
+        le=_MAX_LOGPROBS,
+        description=f"an integer from 0 to {_MAX_LOGPROBS}, above 0 only with logprobs = true",
     )
 
     @field_validator("max_completion_tokens")
@@ -155,91 +262,41 @@ class ChatBody(StreamingBody):
             raise ValueError("differs from max_tokens")
         return value
 
+    @field_validator("top_logprobs")
+    @classmethod
+    def _require_logprobs(cls, value: int, info: ValidationInfo) -> int:
+        """Refuse a count of logprobs that are not asked for."""
+        if value > 0 and not info.data.get("logprobs"):
+            raise ValueError("without logprobs")
+        return value
+
     @property
     def output_limit(self) -> int | None:
         """Longest answer asked for, under either name."""
         return self.max_tokens or self.max_completion_tokens
 
+    @property
+    def n_logprobs(self) -> int | None:
+        """How many of the likeliest tokens to tell."""
+        return self.top_logprobs if self.logprobs else None
 
-class TokenizeBody(_Body):
+
+class TokenizeBody(Body):
     """`POST /tokenize`: exactly one of the three."""
 
     model: str | None = Field(default=None, description="the id /v1/models lists")
     prompt: str | None = Field(default=None, description="a string")
     prompts: list[str] | None = Field(default=None, description="a list of strings")
     messages: list[ChatMessage] | None = Field(
-        default=None, min_length=1, description=_MESSAGES_RANGE
+        default=None, min_length=1, max_length=_MAX_MESSAGES, description=_MESSAGES_RANGE
     )
-    add_special_tokens: bool = Field(default=True, description="true or false")
+    add_special_tokens: bool = Field(
+        default=True, description="true or false, and not with messages"
+    )
 
 
-class DetokenizeBody(_Body):
+class DetokenizeBody(Body):
     """`POST /detokenize`."""
 
     model: str | None = Field(default=None, description="the id /v1/models lists")
     tokens: list[TokenId] = Field(description="a list of token ids")
-
-
-BodyT = TypeVar("BodyT", bound=_Body)
-
-
-def parse_body(raw: bytes, schema: type[BodyT]) -> BodyT:
-    """Read a request body.
-
-    A null counts as absent, as OpenAI clients mean it.
-
-    Raises:
-        ApiError: Not JSON, not an object, or a field is unknown, missing or out of range.
-    """
-    try:
-        values = json.loads(raw)
-    except (ValueError, RecursionError) as error:
-        raise ApiError(400, f"body: not valid JSON ({error})", code="invalid_json") from error
-    if not isinstance(values, dict):
-        raise ApiError(400, f"body: got {_shown(values)}, allowed a JSON object")
-    values = {name: value for name, value in values.items() if value is not None}
-    for name in values.keys() & _NOT_SUPPORTED.keys() - schema.model_fields.keys():
-        if not any(_is_same(values[name], neutral) for neutral in _NOT_SUPPORTED[name]):
-            raise ApiError(
-                400,
-                f"{name}: got {_shown(values[name])}, not supported by this build; leave it out",
-                param=name,
-                code="unsupported_parameter",
-            )
-        del values[name]
-    try:
-        return schema.model_validate(values)
-    except ValidationError as error:
-        raise _refusal(error, schema) from error
-
-
-def _refusal(error: ValidationError, schema: type[_Body]) -> ApiError:
-    """Word every problem as `field: got X, allowed Y`."""
-    problems: dict[str, str] = {}
-    for detail in error.errors(include_url=False, include_context=False):
-        place = [str(part) for part in detail["loc"]]
-        name = place[0] if place else "body"
-        field = schema.model_fields.get(name)
-        if field is None:
-            known = ", ".join(sorted(schema.model_fields))
-            problems[name] = f"{name}: unknown parameter, allowed are {known}"
-        elif detail["type"] == "missing" and len(place) == 1:
-            problems[name] = f"{name}: missing, allowed {field.description}"
-        else:
-            index = [part for part in place[1:2] if part.isdigit()]
-            where = ".".join([name, *index])
-            got = "nothing" if detail["type"] == "missing" else _shown(detail["input"])
-            problems.setdefault(name, f"{where}: got {got}, allowed {field.description}")
-    return ApiError(
-        400, "; ".join(problems.values()), param=next(iter(problems)), code="invalid_value"
-    )
-
-
-def _is_same(value: Any, neutral: Any) -> bool:
-    return type(value) is type(neutral) and bool(value == neutral)
-
-
-def _shown(value: Any) -> str:
-    """Show a value briefly."""
-    text = json.dumps(value, default=str)
-    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."

@@ -5,13 +5,8 @@ import pytest
 
 from harness.server.accel import EXACT_FEATURES, read_features
 from harness.server.api_error import ApiError
-from harness.server.schemas import (
-    ChatBody,
-    CompletionBody,
-    InferBody,
-    TokenizeBody,
-    parse_body,
-)
+from harness.server.body import parse_body
+from harness.server.schemas import ChatBody, CompletionBody, InferBody, TokenizeBody
 
 CHAT = {"messages": [{"role": "user", "content": "hello"}]}
 
@@ -27,9 +22,9 @@ def refusal(values: Any, schema: Any = CompletionBody) -> ApiError:
 @pytest.mark.parametrize(
     ("field", "value", "allowed"),
     [
-        ("max_tokens", 0, "from 1 up"),
-        ("max_tokens", "5", "from 1 up"),
-        ("max_tokens", 2.5, "from 1 up"),
+        ("max_tokens", 0, "from 1 to"),
+        ("max_tokens", "5", "from 1 to"),
+        ("max_tokens", 2.5, "from 1 to"),
         ("temperature", -0.1, "0 to 2"),
         ("temperature", 2.1, "0 to 2"),
         ("temperature", True, "0 to 2"),
@@ -46,20 +41,22 @@ def refusal(values: Any, schema: Any = CompletionBody) -> ApiError:
         ("stop", ["a"] * 5, "up to 4"),
         ("stop", "", "1 to 64"),
         ("stop", "x" * 65, "1 to 64"),
-        ("n", 2, "1, the only value"),
+        ("n", 17, "1 to 16"),
+        ("n", 0, "1 to 16"),
         ("ignore_eos", "yes", "true or false"),
         ("cot_depth", 17, "0 to 16"),
         ("cot_depth", -1, "0 to 16"),
         ("cot_step_tokens", 0, "1 to 256"),
         ("cot_step_tokens", 257, "1 to 256"),
         ("stream", 1, "true or false"),
-        ("stream_options", {"include_usage": 1}, "include_usage"),
-        ("stream_options", {"foo": True}, "include_usage"),
-        ("prompt", 5, "a string or a list of token ids"),
-        ("prompt", [], "a string or a list of token ids"),
-        ("prompt", [-1], "a string or a list of token ids"),
-        ("prompt", ["a", "b"], "a string or a list of token ids"),
-        ("logprobs", 1, "not supported by this build"),
+        ("stream_options", 1, "include_usage"),
+        ("stream_options", {"include_usage": True}, "only with stream = true"),
+        ("prompt", 5, "a string, a list of token ids"),
+        ("prompt", [], "a string, a list of token ids"),
+        ("prompt", ["a"] * 17, "up to 16 of either"),
+        ("logprobs", 21, "0 to 20"),
+        ("logprobs", True, "0 to 20"),
+        ("user", "me", "not supported by this build"),
         ("logit_bias", {"5": 1}, "not supported by this build"),
         ("best_of", 2, "not supported by this build"),
         ("temprature", 1.0, "unknown parameter"),
@@ -75,20 +72,75 @@ def test_a_bad_field_is_named_with_its_value_and_range(
     assert allowed in str(error)
 
 
+USER = {"role": "user", "content": "x"}
+
+
 @pytest.mark.parametrize(
-    "messages",
+    ("messages", "path", "words"),
     [
-        [],
-        "hello",
-        [{"role": "robot", "content": "x"}],
-        [{"role": "user"}],
-        [{"role": "user", "content": "x", "name": "y"}],
-        [{"role": "user", "content": [{"type": "image_url", "image_url": "x"}]}],
+        ([], "messages", "got [], allowed 1 to 1024 of"),
+        ("hello", "messages", 'got "hello", allowed 1 to 1024 of'),
+        ([USER, 5], "messages[1]", "got 5, allowed 1 to 1024 of"),
+        ([{"role": "robot", "content": "x"}], "messages[0].role", 'got "robot", allowed system,'),
+        ([USER, {"role": "user"}], "messages[1].content", "missing, allowed a string or a list"),
+        ([USER | {"content": 5}], "messages[0].content", "got 5, allowed a string or a list"),
+        ([USER | {"content": {"a": 1}}], "messages[0].content", 'got {"a": 1}, allowed'),
+        ([USER | {"name": "y"}], "messages[0].name", "unknown, allowed content, role"),
+        (
+            [USER | {"content": [{"type": "text", "text": "a"}, {"type": "image_url"}]}],
+            "messages[0].content[1].type",
+            'got "image_url", allowed "text"',
+        ),
+        (
+            [USER | {"content": [{"type": "text", "text": 7}]}],
+            "messages[0].content[0].text",
+            "got 7, allowed a string",
+        ),
     ],
 )
-def test_bad_messages_are_named(messages: Any) -> None:
-    """Whatever is wrong inside a conversation is reported as `messages`."""
-    assert refusal({"messages": messages}, ChatBody).param == "messages"
+def test_what_is_wrong_inside_a_conversation_is_told_by_its_path(
+    messages: Any, path: str, words: str
+) -> None:
+    """The refusal names the innermost value at fault, not the union it failed to match."""
+    error = refusal({"messages": messages}, ChatBody)
+    assert error.param == path
+    assert str(error).startswith(f"{path}: {words}")
+
+
+def test_lists_are_told_by_their_index() -> None:
+    """An item out of range is named with its place; a list too long is named as the whole."""
+    assert refusal({"prompt": [1, -1]}).param == "prompt[1]"
+    assert refusal({"prompt": [1, "a"]}).param == "prompt[1]"
+    assert refusal({"prompt": "x", "stop": ["a", ""]}).param == "stop[1]"
+    assert refusal({"prompt": "x", "stop": list("abcde")}).param == "stop"
+
+
+def test_a_refusal_is_bounded_and_plain_whatever_came() -> None:
+    """Long and unprintable names, many problems and deep values make a short plain message."""
+    name = "\u00e9\u0007" + "x" * 100_000
+    error = refusal({"prompt": "x", name: 1} | {f"field{index}": 1 for index in range(500)})
+    assert len(str(error)) < 6000
+    assert str(error).isprintable()
+    assert "and 493 more" in str(error)
+    json.dumps(error.body).encode()
+    deep: Any = 1
+    for _ in range(700):
+        deep = [deep]
+    assert len(str(refusal({"prompt": deep}))) < 400
+
+
+@pytest.mark.parametrize("text", ["\ud800", "a\udfffb"])
+def test_a_lone_surrogate_in_a_name_is_told(text: str) -> None:
+    """JSON can hold half a character, UTF-8 cannot: as a name it is refused in plain ASCII."""
+    assert "lone surrogate" in str(refusal({"prompt": "x", text: 1}))
+    json.dumps(refusal({"prompt": "x", text: 1}).body).encode()
+
+
+def test_a_cause_of_a_refusal_is_not_kept() -> None:
+    """A logged trace of a refusal cannot show the body: nothing is chained to it."""
+    error = refusal({"prompt": {"secret": "canary"}})
+    assert error.__cause__ is None
+    assert error.__suppress_context__
 
 
 def test_every_problem_is_told_at_once() -> None:
@@ -100,7 +152,7 @@ def test_every_problem_is_told_at_once() -> None:
 
 def test_missing_prompt_is_named() -> None:
     """A body without its required field says so; a null counts as absent."""
-    assert str(refusal({})) == "prompt: missing, allowed a string or a list of token ids"
+    assert str(refusal({})) .startswith("prompt: missing, allowed a string, a list")
     assert refusal({"prompt": None}).param == "prompt"
 
 
@@ -124,7 +176,11 @@ def test_prompts_are_not_echoed_at_length() -> None:
         (CompletionBody, {"prompt": [1, 2, 3], "temperature": 1, "top_k": -1, "stop": "x"}),
         (CompletionBody, {"prompt": "", "n": 1, "best_of": 1, "echo": False, "seed": -5}),
         (ChatBody, CHAT | {"logprobs": False, "top_p": 1, "max_completion_tokens": 5}),
-        (ChatBody, CHAT | {"stream_options": {"include_usage": True}, "user": None}),
+        (ChatBody, CHAT | {"stream": True, "stream_options": {"include_usage": None}}),
+        (ChatBody, CHAT | {"user": None, "tools": [], "n": 16, "logprobs": True, "top_logprobs": 20}),
+        (ChatBody, {"messages": [{"role": "developer", "content": "a", "refusal": None}]}),
+        (CompletionBody, {"prompt": ["a", "b"], "logprobs": 0, "stop": []}),
+        (CompletionBody, {"prompt": [[1, 2], [3]], "n": 2}),
         (ChatBody, CHAT | {"max_tokens": 5, "max_completion_tokens": 5}),
         (ChatBody, {"messages": [{"role": "system", "content": [{"type": "text", "text": "a"}]}]}),
         (InferBody, {"prompt": "x", "max_tokens": 5, "cot_depth": 16}),
@@ -134,6 +190,22 @@ def test_prompts_are_not_echoed_at_length() -> None:
 def test_good_bodies_pass(schema: Any, values: dict[str, Any]) -> None:
     """Values at the borders, neutral values and nulls are taken."""
     assert parse_body(json.dumps(values).encode(), schema)
+
+
+def test_the_inside_of_stream_options_is_checked() -> None:
+    """A wrong or unknown part is named by its path."""
+    stream = {"prompt": "x", "stream": True}
+    wrong = refusal(stream | {"stream_options": {"include_usage": 1}})
+    assert str(wrong) == "stream_options.include_usage: got 1, allowed true or false"
+    unknown = refusal(stream | {"stream_options": {"foo": True}})
+    assert str(unknown) == (
+        "stream_options.foo: unknown, allowed continuous_usage_stats, include_usage"
+    )
+
+
+def test_top_logprobs_need_logprobs() -> None:
+    """A count of logprobs nobody asked for is refused."""
+    assert refusal(CHAT | {"top_logprobs": 3}, ChatBody).param == "top_logprobs"
 
 
 def test_two_output_limits_must_agree() -> None:
