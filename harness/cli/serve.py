@@ -34,8 +34,9 @@ def serve(
     threads: Annotated[
         int | None, typer.Option(help="Compute threads; default: all cores but one.")
     ] = None,
-    max_queue: Annotated[
-        int, typer.Option(help="Requests that may wait; more are answered 429.")
+    max_queued_requests: Annotated[
+        int,
+        typer.Option(help="Sequences that may wait for a slot; more are answered 429 Retry-After."),
     ] = 256,
     journal: Annotated[
         Path | None, typer.Option(help="SQLite file for one row per request; default: temporary.")
@@ -43,6 +44,10 @@ def serve(
     api_key_env: Annotated[
         str | None, typer.Option(help="Name of the environment variable that holds the API key.")
     ] = None,
+    client_timeout: Annotated[
+        float,
+        typer.Option(help="Seconds a client may take to send a request or leave an answer unread."),
+    ] = 30.0,
     insecure: Annotated[
         bool, typer.Option("--insecure", help="Allow any host to connect without a key.")
     ] = False,
@@ -78,9 +83,10 @@ def serve(
         "max_num_batched_tokens": max_num_batched_tokens,
         "kv_tokens": kv_tokens,
         "threads": default_threads() if threads is None else threads,
-        "max_queue": max_queue,
+        "max_queued_requests": max_queued_requests,
         "journal": journal,
         "api_key_env": api_key_env,
+        "client_timeout": client_timeout,
         "insecure": insecure,
         "faults": faults,
         "log_level": log_level,

@@ -104,6 +104,11 @@ JOURNAL_FAILURES: Final = Metric(
     type="counter",
     help="Journal rows that could not be written.",
 )
+JOURNAL_WAITS: Final = Metric(
+    name="mc_accel_journal_waits_total",
+    type="counter",
+    help="Requests that found the queue of `async_store` full and waited for room.",
+)
 RUNNING: Final = Metric(
     name="mc_accel_running_sequences", type="gauge", help="Sequences that hold KV memory."
 )
@@ -135,6 +140,7 @@ SERVER_METRICS: Final = (
     OUTPUT_TOKENS,
     EVICTIONS,
     JOURNAL_FAILURES,
+    JOURNAL_WAITS,
     RUNNING,
     WAITING,
     KV_HELD,

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 from harness.base.clock import SystemClock
 from harness.server.accel import read_features
-from harness.server.answer import Answer
+from harness.server.answers import Answers
 from harness.server.api_error import ApiError
-from harness.server.generation import Generation, Limits, build_params, build_segments, require_fit
+from harness.server.body import shown
+from harness.server.generation import Generation, Limits, build_choices, require_fit
 from harness.server.journal import JournalRow
+from harness.server.journal_queue import JournalQueue
+from harness.server.room import Room
 from harness.server.tokenizer import Message
 
 if TYPE_CHECKING:
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_WAITING = ("queue", "kv_wait")
 _LONG_TEXT = 16384
 """Characters from which tokenizing leaves the event loop to a thread."""
 
@@ -46,6 +50,7 @@ class Front:
         journal: Journal,
         metrics: ServerMetrics,
         pauses: GcPauses,
+        fingerprint: str,
     ) -> None:
         self.options = options
         self.api_key = api_key
@@ -53,7 +58,11 @@ class Front:
         self.link = link
         self.limits = Limits(max_model_len=max_model_len, kv_tokens=options.kv_tokens)
         self.journal = journal
+        self.journal_queue = JournalQueue(journal)
         self.metrics = metrics
+        self.fingerprint = fingerprint
+        self._room = Room(n_slots=options.max_num_seqs, n_waiting=options.max_queued_requests)
+        self._n_streams = 0
         self.pauses = pauses
         self.clock = SystemClock()
         self.started_unix_s = self.clock.realtime_ns() // 10**9
@@ -63,10 +72,24 @@ class Front:
         if name is not None and name != self.options.model_name:
             raise ApiError(
                 404,
-                f"model: got {name[:60]!r}, allowed {self.options.model_name!r}",
+                f"model: got {shown(name)}, allowed {shown(self.options.model_name)}",
                 param="model",
                 code="model_not_found",
             )
+
+    def require_length(self, texts: list[str], name: str) -> None:
+        """Refuse a text that no tokenization can make fit, before time is spent on it."""
+        longest = self.limits.max_model_len * self.tokenizer.max_token_bytes
+        for text in texts:
+            if len(text) > longest:
+                raise ApiError(
+                    400,
+                    f"{name}: got {len(text)} characters, allowed at most {longest} (the longest "
+                    f"token is {self.tokenizer.max_token_bytes} bytes, max_model_len "
+                    f"{self.limits.max_model_len})",
+                    param=name,
+                    code="context_length_exceeded",
+                )
 
     async def encode(self, texts: list[str], *, has_bos: bool = True) -> list[list[int]]:
         """Tokenize prompts; long ones in a thread, so that streams go on."""
@@ -82,7 +105,7 @@ class Front:
         length = sum(len(turn.text) for turn in turns)
         return await _aside(length, lambda: self.tokenizer.chat(turns))
 
-    def require_room(self) -> None:
+    def require_room(self, n_sequences: int) -> None:
         """Refuse a request when the queue is full or the engine is gone.
 
         Raises:
@@ -90,81 +113,87 @@ class Front:
         """
         if not self.link.is_alive:
             raise ApiError(503, "the engine process died; restart the server", code="engine_died")
-        n_allowed = self.options.max_num_seqs + self.options.max_queue
-        if self.link.n_jobs >= n_allowed:
-            raise ApiError(
-                429,
-                f"the queue is full: {self.link.n_jobs} requests in the server, {n_allowed} "
-                "allowed (--max-num-seqs + --max-queue); retry later",
-                code="queue_full",
-            )
+        self._room.require(n_sequences, self.link.n_jobs)
+
+    def takes_next_stream_away(self) -> bool:
+        """Whether the stream that begins now is one that a planted fault cuts."""
+        self._n_streams += 1
+        every = self.options.faults.drop_every
+        return every is not None and self._n_streams % every == 0
 
     def begin(
         self,
         body: GenerationBody,
-        tokens: list[int],
+        prompts: list[list[int]],
         *,
         accel: str | None,
         watch: Stopwatch,
         arrival_ns: int,
         default_tokens: int,
-    ) -> tuple[Generation, Answer]:
+    ) -> tuple[Generation, Answers]:
         """Check a request against the limits and hand it to the engine.
 
         Raises:
             ApiError: It does not fit, asks for an unknown feature, or there is no room.
         """
         features = read_features(accel)
-        segments = build_segments(
-            body, self.tokenizer.encode, default_tokens, self.limits.max_model_len - len(tokens)
+        choices = build_choices(
+            body,
+            prompts,
+            self.tokenizer.encode,
+            default_tokens=default_tokens,
+            max_model_len=self.limits.max_model_len,
+            seed=secrets.randbits(63) if body.seed is None else body.seed,
         )
-        require_fit(len(tokens), segments, features, self.limits)
-        self.require_room()
+        for choice in choices[:: body.n_choices]:
+            require_fit(len(choice.tokens), choice.segments, features, self.limits)
+        self.require_room(len(choices))
         generation = Generation(
             request_id=secrets.token_hex(12),
             arrival_ns=arrival_ns,
             watch=watch,
             features=features,
-            tokens=tokens,
-            segments=segments,
-            params=build_params(body),
+            choices=choices,
             stops=body.stop_texts,
         )
-        return generation, Answer(generation, self.link, self.tokenizer, self.pauses)
+        return generation, Answers(generation, self.link, self.tokenizer, self.pauses)
 
-    def complete(self, generation: Generation, answer: Answer) -> Timings:
+    async def complete(self, generation: Generation, answers: Answers) -> Timings:
         """Write the journal, close the account, count the request."""
-        self._write_journal(generation, answer, answer.finish_reason)
-        answer.lap("store")
-        timings = answer.timings()
-        self.metrics.record_finished(
-            generation.path, answer.finish_reason, generation.n_prompt, timings
-        )
+        outcome = answers.last.reason
+        await self._store(generation, answers, outcome)
+        answers.lap("store")
+        timings = answers.timings()
+        self._room.note_service(timings.wall_s - sum(map(timings.phases.__getitem__, _WAITING)))
+        self.metrics.record_finished(generation.path, outcome, generation.n_prompt, timings)
         return timings
 
-    def break_off(self, generation: Generation, answer: Answer, outcome: str) -> None:
+    async def break_off(self, generation: Generation, answers: Answers, outcome: str) -> None:
         """End a request whose client is gone, or that failed."""
-        answer.abandon()
-        self._write_journal(generation, answer, outcome)
+        answers.abandon()
         self.metrics.record_broken(generation.path, outcome)
+        await self._store(generation, answers, outcome)
 
-    def _write_journal(self, generation: Generation, answer: Answer, outcome: str) -> None:
-        timings = answer.timings()
-        self.journal.write(
-            JournalRow(
-                id=generation.request_id,
-                finished_unix_ns=self.clock.realtime_ns(),
-                path=generation.path,
-                features=generation.features,
-                n_prompt_tokens=generation.n_prompt,
-                n_output_tokens=answer.n_output,
-                n_reasoning_tokens=answer.n_reasoning,
-                outcome=outcome,
-                wall_s=timings.wall_s,
-                ttft_s=timings.ttft_s,
-                phases=timings.phases,
-            )
+    async def _store(self, generation: Generation, answers: Answers, outcome: str) -> None:
+        """Write the request's row, on the way its features ask for."""
+        timings = answers.timings()
+        row = JournalRow(
+            id=generation.request_id,
+            finished_unix_ns=self.clock.realtime_ns(),
+            path=generation.path,
+            features=generation.features,
+            n_prompt_tokens=generation.n_prompt,
+            n_output_tokens=answers.n_output,
+            n_reasoning_tokens=answers.n_reasoning,
+            outcome=outcome,
+            wall_s=timings.wall_s,
+            ttft_s=timings.ttft_s,
+            phases=timings.phases,
         )
+        if "async_store" in generation.features:
+            await self.journal_queue.store(row)
+        else:
+            self.journal.write([row])
 
 
 async def _aside(length: int, tokenize: Callable[[], T]) -> T:

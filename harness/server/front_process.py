@@ -15,7 +15,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +22,9 @@ import uvicorn
 
 from harness.base.errors import SetupError
 from harness.server.engine_link import EngineLink
+from harness.server.fingerprint import fingerprint_of
 from harness.server.front import Front
+from harness.server.front_protocol import protocol_class
 from harness.server.http_api import build_app
 from harness.server.journal import Journal
 from harness.server.metrics_endpoint import ServerMetrics
@@ -114,20 +115,19 @@ def run_server(
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     api_key = options.require_safe()
     tokenizer = TextTokenizer.load(options.model_folder)
-    with tempfile.TemporaryDirectory(prefix="tailbreak-journal-") as folder:
-        journal = Journal(options.journal or Path(folder) / "journal.sqlite")
-        listener = bind(options.host, options.port)
-        engine, end = start_engine(options)
-        try:
-            serving = _Serving(options, api_key, tokenizer, journal, listener, end)
-            loop_factory = uvicorn.Config(_no_app).get_loop_factory()
-            with asyncio.Runner(loop_factory=loop_factory) as runner:
-                runner.run(serving.run(on_ready, ends_with_stdin=ends_with_stdin))
-        finally:
-            end.close()
-            listener.close()
-            journal.close()
-            _end_process(engine)
+    journal = Journal(options.journal, delay_s=options.faults.store_delay_s)
+    listener = bind(options.host, options.port)
+    engine, end = start_engine(options)
+    try:
+        serving = _Serving(options, api_key, tokenizer, journal, listener, end)
+        loop_factory = uvicorn.Config(_no_app).get_loop_factory()
+        with asyncio.Runner(loop_factory=loop_factory) as runner:
+            runner.run(serving.run(on_ready, ends_with_stdin=ends_with_stdin))
+    finally:
+        end.close()
+        listener.close()
+        journal.close()
+        _end_process(engine)
 
 
 async def _no_app(*_: object) -> None:
@@ -180,6 +180,7 @@ class _Serving:
                 "stop_ids": [tokenizer.eos_id, tokenizer.end_id],
             }
         )
+        fingerprint = await asyncio.to_thread(fingerprint_of, self._options)
         first = await link.ready
         if "failed" in first:
             raise SetupError(f"the engine did not start: {first['failed']}")
@@ -193,9 +194,12 @@ class _Serving:
             journal=self._journal,
             metrics=ServerMetrics(self._options.kv_tokens, self._options.faults),
             pauses=pauses,
+            fingerprint=fingerprint,
         )
         config = uvicorn.Config(
             build_app(front),
+            http=protocol_class(self._options.client_timeout, front.metrics.record_refused),
+            ws="none",
             log_level=self._options.log_level,
             access_log=False,
             lifespan="off",
@@ -215,6 +219,7 @@ class _Serving:
         announcing.cancel()
         pauses.remove()
         link.close()
+        front.journal_queue.close()
         if self._has_failed:
             raise EngineDiedError(
                 "the engine process died while serving (out of memory, or killed). "

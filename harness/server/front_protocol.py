@@ -48,8 +48,8 @@ class FrontProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Expect nothing any more."""
         super().connection_lost(exc)
-        self._arrival = _cancel(self._arrival)
-        self._departure = _cancel(self._departure)
+        _cancel(self._arrival)
+        _cancel(self._departure)
 
     def data_received(self, data: bytes) -> None:
         """Parse, and refuse a head without end."""
@@ -83,7 +83,7 @@ class FrontProtocol(HttpToolsProtocol):
         """Stop the clock."""
         self._is_in_message = False
         self._is_in_head = True
-        self._arrival = _cancel(self._arrival)
+        _cancel(self._arrival)
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
@@ -100,7 +100,7 @@ class FrontProtocol(HttpToolsProtocol):
     def resume_writing(self) -> None:
         """It reads."""
         super().resume_writing()
-        self._departure = _cancel(self._departure)
+        _cancel(self._departure)
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what is no HTTP."""
@@ -142,7 +142,8 @@ class FrontProtocol(HttpToolsProtocol):
         if self.pipeline:
             return False
         if self._is_in_head:
-            return self.cycle is None or self.cycle.response_complete
+            earlier: object = self.cycle  # None before the first head, whatever uvicorn annotates
+            return earlier is None or self.cycle.response_complete
         return not self.cycle.response_started
 
 

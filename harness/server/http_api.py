@@ -1,63 +1,64 @@
 """The routes: what each reads, and which reply it gives.
 
 Bodies are read and validated here and not by FastAPI, so that the size is capped before anything is
-parsed and every refusal has OpenAI's shape.
+parsed and every refusal has OpenAI's shape; `openapi` describes them from the same models.
 """
 
 from __future__ import annotations
 
-import hmac
-import time
+import asyncio
+import json
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fastapi import FastAPI, Request
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import Response
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from harness.server.accel import EXACT_FEATURES, HEADER
 from harness.server.api_error import ApiError
+from harness.server.body import BodyT, parse_body, shown_name
+from harness.server.gate import Gate
 from harness.server.generation import (
     DEFAULT_CHAT_TOKENS,
     DEFAULT_COMPLETION_TOKENS,
     Generation,
 )
 from harness.server.metrics_endpoint import CONTENT_TYPE
+from harness.server.openapi import build_openapi
 from harness.server.phases import Stopwatch
 from harness.server.schemas import (
     MAX_BODY_BYTES,
-    BodyT,
     ChatBody,
+    ChoicesBody,
     CompletionBody,
     DetokenizeBody,
     GenerationBody,
     InferBody,
-    StreamingBody,
     StreamOptions,
     TokenizeBody,
-    parse_body,
 )
-from harness.server.sse import ChatShapes, CompletionShapes, Shapes
+from harness.server.sse import ChatShapes, CompletionShapes
 from harness.server.streaming import StreamReply, WholeReply
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Receive, Scope, Send
+    from starlette.types import ASGIApp
 
-    from harness.server.answer import Answer
+    from harness.server.answers import Answers, ChoiceText
     from harness.server.front import Front
+    from harness.server.schemas import ChatMessage
 
 GenerationT = TypeVar("GenerationT", bound=GenerationBody)
 
 
-class Arrival:
-    """The outermost layer: stamps when a request came in."""
+class Json(Response):
+    """A JSON answer in ASCII: what a client sent may come back in it, half characters included."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
+    media_type = "application/json"
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Stamp and pass on."""
-        scope["tailbreak.arrival_ns"] = time.perf_counter_ns()
-        await self._app(scope, receive, send)
+    def render(self, content: Any) -> bytes:
+        """Encode."""
+        return json.dumps(content, allow_nan=False, separators=(",", ":")).encode()
 
 
 def build_app(front: Front) -> ASGIApp:
@@ -67,41 +68,44 @@ def build_app(front: Front) -> ASGIApp:
     _add_generation_routes(app, front)
     _add_text_routes(app, front)
     _add_state_routes(app, front)
-    return Arrival(app)
+    return Gate(app, front.api_key, front.metrics)
 
 
 def _add_error_handlers(app: FastAPI, front: Front) -> None:
     @app.exception_handler(ApiError)
-    async def on_api_error(_: Request, error: ApiError) -> JSONResponse:
+    async def on_api_error(_: Request, error: ApiError) -> Json:
         front.metrics.record_refused(error.status)
-        return JSONResponse(error.body, error.status, error.headers)
+        return Json(error.body, error.status, error.headers)
 
     @app.exception_handler(HTTPException)
-    async def on_http_error(request: Request, error: HTTPException) -> JSONResponse:
+    async def on_http_error(request: Request, error: HTTPException) -> Json:
         front.metrics.record_refused(error.status_code)
-        message = f"{request.method} {request.url.path}: {error.detail}"
+        message = f"{request.method} {shown_name(request.url.path)}: {error.detail}"
         body = ApiError(error.status_code, message).body
-        return JSONResponse(body, error.status_code, error.headers)
+        return Json(body, error.status_code, error.headers)
 
     @app.exception_handler(Exception)
-    async def on_defect(_: Request, error: Exception) -> JSONResponse:
+    async def on_defect(_: Request, error: Exception) -> Json:
         # The trace is logged by the server; the client learns that it was not its fault.
         del error
         front.metrics.record_refused(500)
-        return JSONResponse(ApiError(500, "a defect in the server", code="defect").body, 500)
+        return Json(ApiError(500, "a defect in the server", code="defect").body, 500)
 
 
 async def _read_body(front: Front, request: Request, schema: type[BodyT]) -> BodyT:
-    """Check the key, cap the size, validate."""
-    if front.api_key is not None:
-        given = request.headers.get("authorization", "").removeprefix("Bearer ")
-        if not hmac.compare_digest(given.encode(), front.api_key.encode()):
-            raise ApiError(401, "Authorization: wrong or no bearer key", code="invalid_api_key")
+    """Cap the size, validate."""
     raw = bytearray()
-    async for part in request.stream():
-        raw += part
-        if len(raw) > MAX_BODY_BYTES:
-            raise ApiError(413, f"body: allowed {MAX_BODY_BYTES} bytes", code="request_too_large")
+    try:
+        async for part in request.stream():
+            raw += part
+            if len(raw) > MAX_BODY_BYTES:
+                raise ApiError(
+                    413, f"body: allowed {MAX_BODY_BYTES} bytes", code="request_too_large"
+                )
+    except ClientDisconnect:
+        raise ApiError(400, "body: the client left before its end", code="client_left") from None
+    except asyncio.CancelledError:
+        raise ApiError(503, "the server is stopping", code="stopping") from None
     body = parse_body(bytes(raw), schema)
     front.require_model(getattr(body, "model", None))
     return body
@@ -109,47 +113,51 @@ async def _read_body(front: Front, request: Request, schema: type[BodyT]) -> Bod
 
 async def _begin(
     front: Front, request: Request, schema: type[GenerationT], default_tokens: int
-) -> tuple[GenerationT, Generation, Answer]:
+) -> tuple[GenerationT, Generation, Answers]:
     """Take a generating request as far as the engine; its account begins at its arrival."""
     arrival_ns: int = request.scope["tailbreak.arrival_ns"]
     watch = Stopwatch(front.pauses, arrival_ns)
     body = await _read_body(front, request, schema)
-    _require_stream(body)
-    front.require_room()
+    # Before any work is spent on it; and once more when it is handed to the engine.
+    front.require_room(body.n_choices)
     watch.lap("stream")
-    tokens = await _tokens_of(front, body)
+    prompts = await _prompts_of(front, body)
     watch.lap("tokenize")
-    generation, answer = front.begin(
+    generation, answers = front.begin(
         body,
-        tokens,
+        prompts,
         accel=request.headers.get(HEADER),
         watch=watch,
         arrival_ns=arrival_ns,
         default_tokens=default_tokens,
     )
-    return body, generation, answer
+    return body, generation, answers
 
 
-def _require_stream(body: GenerationBody) -> None:
-    """Refuse options that only a stream would honour."""
-    if isinstance(body, StreamingBody) and body.stream_options is not None and not body.stream:
-        raise ApiError(
-            400,
-            "stream_options: got an object without stream, allowed only with stream = true",
-            param="stream_options",
-            code="invalid_value",
-        )
-
-
-async def _tokens_of(front: Front, body: GenerationBody) -> list[int]:
-    """Turn whatever stands for the prompt into token ids."""
+async def _prompts_of(front: Front, body: GenerationBody) -> list[list[int]]:
+    """Turn whatever stands for the prompts into token ids."""
     if isinstance(body, ChatBody):
-        return await front.encode_chat(body.messages)
-    assert isinstance(body, InferBody | CompletionBody)
-    if isinstance(body.prompt, str):
-        return (await front.encode([body.prompt]))[0]
-    _require_ids(front, body.prompt, "prompt")
-    return body.prompt
+        return [await _encode_chat(front, body.messages)]
+    if isinstance(body, InferBody):
+        return await _encode(front, [body.prompt])
+    assert isinstance(body, CompletionBody)
+    texts = [prompt for prompt in body.prompts if isinstance(prompt, str)]
+    if texts:
+        return await _encode(front, texts)
+    prompts = [prompt for prompt in body.prompts if isinstance(prompt, list)]
+    for index, ids in enumerate(prompts):
+        _require_ids(front, ids, "prompt" if len(prompts) == 1 else f"prompt[{index}]")
+    return prompts
+
+
+async def _encode(front: Front, texts: list[str]) -> list[list[int]]:
+    front.require_length(texts, "prompt")
+    return await front.encode(texts)
+
+
+async def _encode_chat(front: Front, messages: list[ChatMessage]) -> list[int]:
+    front.require_length(["".join(message.text for message in messages)], "messages")
+    return await front.encode_chat(messages)
 
 
 def _require_ids(front: Front, ids: list[int], name: str) -> None:
@@ -159,8 +167,8 @@ def _require_ids(front: Front, ids: list[int], name: str) -> None:
         if token_id >= vocab_size:
             raise ApiError(
                 400,
-                f"{name}.{index}: got {token_id}, allowed token ids 0 to {vocab_size - 1}",
-                param=name,
+                f"{name}[{index}]: got {token_id}, allowed token ids 0 to {vocab_size - 1}",
+                param=f"{name}[{index}]",
                 code="invalid_value",
             )
 
@@ -168,51 +176,56 @@ def _require_ids(front: Front, ids: list[int], name: str) -> None:
 def _add_generation_routes(app: FastAPI, front: Front) -> None:
     @app.post("/v1/chat/completions")
     async def chat(request: Request) -> Response:
-        body, generation, answer = await _begin(front, request, ChatBody, DEFAULT_CHAT_TOKENS)
-        shapes = ChatShapes(generation.request_id, _now_s(front), front.options.model_name)
-        return _reply(front, body, generation, answer, shapes)
+        begun = await _begin(front, request, ChatBody, DEFAULT_CHAT_TOKENS)
+        return _reply(front, *begun, ChatShapes)
 
     @app.post("/v1/completions")
     async def completions(request: Request) -> Response:
-        body, generation, answer = await _begin(
-            front, request, CompletionBody, DEFAULT_COMPLETION_TOKENS
-        )
-        shapes = CompletionShapes(generation.request_id, _now_s(front), front.options.model_name)
-        return _reply(front, body, generation, answer, shapes)
+        begun = await _begin(front, request, CompletionBody, DEFAULT_COMPLETION_TOKENS)
+        return _reply(front, *begun, CompletionShapes)
 
     @app.post("/v1/infer")
     async def infer(request: Request) -> Response:
-        _, generation, answer = await _begin(front, request, InferBody, DEFAULT_COMPLETION_TOKENS)
+        _, generation, answers = await _begin(front, request, InferBody, DEFAULT_COMPLETION_TOKENS)
 
-        def wrap(content: str, reasoning: str) -> dict[str, Any]:
-            counts = {"n_prompt_tokens": generation.n_prompt, "n_output_tokens": answer.n_output}
-            extra = {"reasoning": reasoning} if generation.has_reasoning else {}
-            return {"text": content, **extra, **counts}
+        def wrap(choices: list[ChoiceText]) -> dict[str, Any]:
+            (choice,) = choices
+            counts = {"n_prompt_tokens": generation.n_prompt, "n_output_tokens": answers.n_output}
+            has_reasoning = generation.choices[0].has_reasoning
+            extra = {"reasoning": choice.reasoning} if has_reasoning else {}
+            return {"text": choice.content, **extra, **counts}
 
-        return WholeReply(front, generation, answer, wrap)
-
-
-def _now_s(front: Front) -> int:
-    return front.clock.realtime_ns() // 10**9
+        return WholeReply(front, generation, answers, wrap)
 
 
 def _reply(
-    front: Front, body: StreamingBody, generation: Generation, answer: Answer, shapes: Shapes
+    front: Front,
+    body: ChoicesBody,
+    generation: Generation,
+    answers: Answers,
+    family: type[ChatShapes | CompletionShapes],
 ) -> Response:
     """Stream or not, as the body asks."""
+    head = {
+        "id": generation.request_id,
+        "created": front.clock.realtime_ns() // 10**9,
+        "model": front.options.model_name,
+        "system_fingerprint": front.fingerprint,
+    }
+    shapes = family(head, None if body.n_logprobs is None else front.tokenizer)
     if body.stream:
         options = body.stream_options or StreamOptions()
-        return StreamReply(front, generation, answer, shapes, options)
+        return StreamReply(front, generation, answers, shapes, options)
 
-    def wrap(content: str, reasoning: str) -> dict[str, Any]:
-        return shapes.whole(content, reasoning, answer.finish_reason, answer.usage)
+    def wrap(choices: list[ChoiceText]) -> dict[str, Any]:
+        return shapes.whole(choices, answers.usage)
 
-    return WholeReply(front, generation, answer, wrap)
+    return WholeReply(front, generation, answers, wrap)
 
 
 def _add_text_routes(app: FastAPI, front: Front) -> None:
     @app.post("/tokenize")
-    async def tokenize(request: Request) -> JSONResponse:
+    async def tokenize(request: Request) -> Json:
         body = await _read_body(front, request, TokenizeBody)
         given = [body.prompt is not None, body.prompts is not None, body.messages is not None]
         if sum(given) != 1:
@@ -221,27 +234,30 @@ def _add_text_routes(app: FastAPI, front: Front) -> None:
         if body.messages is not None:
             if "add_special_tokens" in body.model_fields_set:
                 raise ApiError(
-                    400, "add_special_tokens: not with messages, whose template is fixed"
+                    400,
+                    "add_special_tokens: got a value with messages, whose template is fixed",
+                    param="add_special_tokens",
+                    code="invalid_value",
                 )
             ids = await front.encode_chat(body.messages)
-            return JSONResponse({"count": len(ids), **limit, "tokens": ids})
+            return Json({"count": len(ids), **limit, "tokens": ids})
         texts = [body.prompt or ""] if body.prompts is None else body.prompts
         encoded = await front.encode(texts, has_bos=body.add_special_tokens)
         if body.prompts is not None:
-            return JSONResponse({"counts": [len(ids) for ids in encoded], **limit})
+            return Json({"counts": [len(ids) for ids in encoded], **limit})
         ids = encoded[0]
-        return JSONResponse({"count": len(ids), **limit, "tokens": ids})
+        return Json({"count": len(ids), **limit, "tokens": ids})
 
     @app.post("/detokenize")
-    async def detokenize(request: Request) -> JSONResponse:
+    async def detokenize(request: Request) -> Json:
         body = await _read_body(front, request, DetokenizeBody)
         _require_ids(front, body.tokens, "tokens")
-        return JSONResponse({"prompt": front.tokenizer.decode(body.tokens)})
+        return Json({"prompt": front.tokenizer.decode(body.tokens)})
 
 
 def _add_state_routes(app: FastAPI, front: Front) -> None:
     @app.get("/v1/models")
-    async def models() -> JSONResponse:
+    async def models() -> Json:
         entry = {
             "id": front.options.model_name,
             "object": "model",
@@ -250,23 +266,29 @@ def _add_state_routes(app: FastAPI, front: Front) -> None:
             "max_model_len": front.limits.max_model_len,
             "accel_features": list(EXACT_FEATURES),
         }
-        return JSONResponse({"object": "list", "data": [entry]})
+        return Json({"object": "list", "data": [entry]})
 
     @app.get("/healthz")
-    async def healthz() -> JSONResponse:
+    async def healthz() -> Json:
         if front.link.is_alive:
-            return JSONResponse({"status": "ok"})
-        return JSONResponse({"status": "the engine process died"}, 503)
+            return Json({"status": "ok"})
+        return Json({"status": "the engine process died"}, 503)
 
     @app.get("/readyz")
-    async def readyz() -> JSONResponse:
+    async def readyz() -> Json:
         try:
-            front.require_room()
+            front.require_room(1)
         except ApiError as error:
-            return JSONResponse({"status": str(error)}, 503)
-        return JSONResponse({"status": "ready"})
+            return Json({"status": str(error)}, 503)
+        return Json({"status": "ready"})
+
+    @app.get("/openapi.json")
+    async def openapi() -> Json:
+        return Json(build_openapi(front.limits.max_model_len, front.tokenizer.vocab_size))
 
     @app.get("/metrics")
     async def metrics() -> Response:
-        text = front.metrics.expose(front.link.gauges, front.journal.n_failed)
+        text = front.metrics.expose(
+            front.link.gauges, front.journal.n_failed, front.journal_queue.n_waits
+        )
         return Response(text, headers={"Content-Type": CONTENT_TYPE})

@@ -43,7 +43,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JournalRow:
-    """What is kept of one request; `outcome` is a finish reason, `cancelled`, `dropped` or `error`."""
+    """What is kept of one request; `outcome`: a finish reason, `cancelled`, `dropped`, `error`."""
 
     id: str
     finished_unix_ns: int

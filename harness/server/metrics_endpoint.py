@@ -119,13 +119,16 @@ class ServerMetrics:
         """Count an error answer."""
         self._values[catalogue.REFUSED].add(1, str(status))
 
-    def expose(self, gauges: Mapping[str, int], n_journal_failures: int) -> bytes:
+    def expose(
+        self, gauges: Mapping[str, int], n_journal_failures: int, n_journal_waits: int
+    ) -> bytes:
         """Render everything, with the engine's latest gauges."""
         self._values[catalogue.RUNNING].set(gauges["running"])
         self._values[catalogue.WAITING].set(gauges["waiting"])
         self._values[catalogue.KV_HELD].set(gauges["kv_held"])
         self._values[catalogue.EVICTIONS].set(gauges["evictions"])
         self._values[catalogue.JOURNAL_FAILURES].set(n_journal_failures)
+        self._values[catalogue.JOURNAL_WAITS].set(n_journal_waits)
         lines: list[str] = []
         families: list[Histograms | Values] = [self._infer, self._phase, *self._values.values()]
         for family in families:

@@ -34,9 +34,10 @@ class ServerOptions(BaseModel):
         max_model_len: Longest context; None takes the model's own limit.
         max_num_batched_tokens: Tokens one engine step may run.
         kv_tokens: Token slots of the KV arena, for both paths.
-        max_queue: Requests that may wait beyond those that run; more are answered 429.
-        journal: SQLite file; None makes one in a temporary folder.
+        max_queued_requests: Sequences that may wait beyond those that run; more are answered 429.
+        journal: SQLite file; None makes a temporary one without a name.
         api_key_env: Name of the environment variable that holds the key.
+        client_timeout: Seconds a client may take to send a request, or leave an answer unread.
         faults: What is planted, for checking a harness; nothing by default.
         engine_grace_s: How long a front whose engine died still answers, with errors.
     """
@@ -51,9 +52,10 @@ class ServerOptions(BaseModel):
     max_num_batched_tokens: Annotated[int, Field(ge=16)] = 512
     kv_tokens: Annotated[int, Field(ge=64, multiple_of=16)] = 2560
     threads: Annotated[int, Field(ge=1)] = Field(default_factory=default_threads)
-    max_queue: Annotated[int, Field(ge=0)] = 256
+    max_queued_requests: Annotated[int, Field(ge=0)] = 256
     journal: Path | None = None
     api_key_env: str | None = None
+    client_timeout: Annotated[float, Field(gt=0, le=3600)] = 30.0
     insecure: bool = False
     log_level: LogLevel = "warning"
     faults: Annotated[Faults, PlainValidator(_to_faults), PlainSerializer(str)] = NO_FAULTS
@@ -73,17 +75,28 @@ class ServerOptions(BaseModel):
         """Return the API key, if any, and refuse to be open to a network without one.
 
         Raises:
-            SetupError: The key's variable is empty, or a network host is asked for without key.
+            SetupError: The key's variable holds no key, or a network host is asked for without one.
         """
-        key = os.environ.get(self.api_key_env, "") if self.api_key_env else None
-        if self.api_key_env and not key:
-            raise SetupError(
-                f"--api-key-env {self.api_key_env}: that environment variable is empty. "
-                "Export the key under this name, or leave the option out."
-            )
+        key = None if self.api_key_env is None else _read_key(self.api_key_env)
         if self.host not in LOOPBACK and key is None and not self.insecure:
             raise SetupError(
                 f"--host {self.host} opens the server to a network without a key. "
                 "Give --api-key-env NAME, or --insecure if that is meant, or stay on 127.0.0.1."
             )
         return key
+
+
+def _read_key(name: str) -> str:
+    """Read a key that a header can carry; no message shows it."""
+    key = os.environ.get(name, "")
+    if not key:
+        raise SetupError(
+            f"--api-key-env {name}: that environment variable is empty. "
+            "Export the key under this name, or leave the option out."
+        )
+    if key != key.strip() or not (key.isascii() and key.isprintable()):
+        raise SetupError(
+            f"--api-key-env {name}: the key there begins or ends with a space, or has a line end or "
+            "a character outside ASCII, which no header carries. Export a plain one."
+        )
+    return key

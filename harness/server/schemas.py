@@ -195,8 +195,8 @@ class CompletionBody(ChoicesBody):
         if isinstance(self.prompt, str):
             return [self.prompt]
         if isinstance(self.prompt[0], int):
-            return [self.prompt]  # type: ignore[list-item]  # the first item tells which list it is
-        return self.prompt  # type: ignore[return-value]
+            return [self.prompt]
+        return self.prompt
 
     @property
     def n_logprobs(self) -> int | None:

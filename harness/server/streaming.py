@@ -12,8 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from starlette.responses import Response
 
+from harness.server.answer import Delta, Finish
+from harness.server.answers import ChoiceText, Texts
 from harness.server.api_error import ApiError
 from harness.server.front import answer_headers
+from harness.server.front_protocol import CUT
 from harness.server.sse import DONE, Shapes, encode_event
 
 if TYPE_CHECKING:
@@ -21,7 +24,7 @@ if TYPE_CHECKING:
 
     from starlette.types import Receive, Scope, Send
 
-    from harness.server.answer import Answer, Delta
+    from harness.server.answers import Answers
     from harness.server.front import Front
     from harness.server.generation import Generation
     from harness.server.schemas import StreamOptions
@@ -31,19 +34,22 @@ if TYPE_CHECKING:
 _BLANK: Final = "\0"
 
 
+class StreamCutError(Exception):
+    """A planted fault: this stream ends here."""
+
+
 class Reply(Response):
     """A response that ends with its client: when the connection goes, the request is cancelled."""
 
-    def __init__(self, front: Front, generation: Generation, answer: Answer) -> None:
+    def __init__(self, front: Front, generation: Generation, answers: Answers) -> None:
         super().__init__()
         self._front = front
         self._generation = generation
-        self._answer = answer
+        self._answers = answers
         self._has_begun = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Produce the answer while watching the connection."""
-        del scope
         producing = asyncio.ensure_future(self._produce(send))
         watching = asyncio.ensure_future(_until_disconnect(receive))
         stopping: ApiError | None = None
@@ -54,22 +60,34 @@ class Reply(Response):
         finally:
             watching.cancel()
         if producing.done():
-            await self._conclude(producing, send)
+            await self._conclude(producing, scope, receive, send)
             return
         producing.cancel()
-        self._front.break_off(self._generation, self._answer, "cancelled")
+        await self._front.break_off(self._generation, self._answers, "cancelled")
         if stopping is not None:
             await self._send_error(stopping, send)
 
-    async def _conclude(self, producing: asyncio.Future[None], send: Send) -> None:
-        """Answer a failure of the engine."""
+    async def _conclude(
+        self,
+        producing: asyncio.Future[None],
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+    ) -> None:
+        """Answer a failure of the engine; carry a planted cut out."""
         error = producing.exception()
         if error is None:
             return
-        self._front.break_off(self._generation, self._answer, "error")
-        if not isinstance(error, ApiError):
+        is_cut = isinstance(error, StreamCutError)
+        outcome = "dropped" if is_cut else "error"
+        await self._front.break_off(self._generation, self._answers, outcome)
+        if is_cut:
+            scope[CUT]()
+            await _until_disconnect(receive)
+        elif isinstance(error, ApiError):
+            await self._send_error(error, send)
+        else:
             raise error
-        await self._send_error(error, send)
 
     async def _send_error(self, error: ApiError, send: Send) -> None:
         """Tell an error in the way that is still open: as a status, or inside the stream."""
@@ -90,70 +108,80 @@ class Reply(Response):
 
 
 class StreamReply(Reply):
-    """Server-sent events, one per token that completes text."""
+    """Server-sent events, one per token that completes text; choices interleave as they come."""
 
     def __init__(
         self,
         front: Front,
         generation: Generation,
-        answer: Answer,
+        answers: Answers,
         shapes: Shapes,
         options: StreamOptions,
     ) -> None:
-        super().__init__(front, generation, answer)
+        super().__init__(front, generation, answers)
         self._shapes = shapes
         self._options = options
-        self._frames: dict[str, tuple[bytes, bytes]] = {}
+        self._frames: dict[tuple[int, str], tuple[bytes, bytes]] = {}
+        self._is_to_be_cut = front.takes_next_stream_away()
 
     async def _produce(self, send: Send) -> None:
         """Send the events; the last before `[DONE]` carries the timings."""
-        answer = self._answer
-        async for deltas in answer.deltas():
-            data = b"".join(self._event(delta) for delta in deltas)
+        answers = self._answers
+        async for events in answers.events():
+            data = b"".join([self._event(event) for event in events])
             if not self._has_begun:
                 data = await self._open(send) + data
             await _send_body(send, data)
-            answer.note_handed()
+            answers.note_handed()
+            if self._is_to_be_cut and 2 * answers.n_output >= self._generation.n_output_limit:
+                raise StreamCutError
         opening = b"" if self._has_begun else await self._open(send)
-        timings = self._front.complete(self._generation, answer)
+        if self._is_to_be_cut:
+            raise StreamCutError
+        timings = await self._front.complete(self._generation, answers)
         await _send_body(send, opening + self._closing(timings), has_more=False)
 
     async def _open(self, send: Send) -> bytes:
-        """Send the head; return the event that comes before any text."""
+        """Send the head; return the events that come before any text."""
         await self._begin(
             send,
             {"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-cache"},
         )
-        first = self._shapes.first()
-        return b"" if first is None else encode_event(self._with_usage(first, None))
+        chunks = [self._shapes.first(index) for index in range(len(self._generation.choices))]
+        return b"".join(
+            encode_event(self._with_usage(chunk, None)) for chunk in chunks if chunk is not None
+        )
 
-    def _event(self, delta: Delta) -> bytes:
+    def _event(self, event: Delta | Finish) -> bytes:
         """Encode a piece of text; what surrounds it is the same every time and encoded once."""
-        if self._options.continuous_usage_stats:
-            return encode_event(self._with_usage(self._shapes.delta(delta), delta))
-        if delta.kind not in self._frames:
-            blank = self._shapes.delta(delta._replace(text=_BLANK))
-            event = encode_event(self._with_usage(blank, None))
-            before, _, after = event.partition(json.dumps(_BLANK).encode())
-            self._frames[delta.kind] = before, after
-        before, after = self._frames[delta.kind]
-        return before + json.dumps(delta.text).encode() + after
+        if isinstance(event, Finish):
+            return encode_event(self._with_usage(self._shapes.finish(event), None))
+        if self._options.continuous_usage_stats or event.logprobs:
+            return encode_event(self._with_usage(self._shapes.delta(event), event))
+        key = event.choice_index, event.kind
+        if key not in self._frames:
+            blank = self._shapes.delta(event._replace(text=_BLANK))
+            whole = encode_event(self._with_usage(blank, None))
+            before, _, after = whole.partition(json.dumps(_BLANK).encode())
+            self._frames[key] = before, after
+        before, after = self._frames[key]
+        return before + json.dumps(event.text).encode() + after
 
     def _with_usage(self, chunk: dict[str, Any], delta: Delta | None) -> dict[str, Any]:
         """Add running counts when asked; a null `usage` marks chunks before the counting one."""
         if self._options.continuous_usage_stats and delta is not None:
-            chunk["usage"] = self._generation.usage(delta.n_output, delta.n_reasoning)
+            chunk["usage"] = self._answers.usage_at(delta.n_output, delta.n_reasoning)
         elif self._options.include_usage:
             chunk["usage"] = None
         return chunk
 
     def _closing(self, timings: Timings) -> bytes:
         """Finish reason, counts when asked, and the timings in the last of them."""
-        last = self._shapes.finish(self._answer.finish_reason)
+        last = self._shapes.finish(self._answers.last)
         data = b""
         if self._options.include_usage:
             data = encode_event(self._with_usage(last, None))
-            last = self._shapes.usage(self._answer.usage)
+            last = self._shapes.usage(self._answers.usage)
         last["timings"] = timings.to_json()
         return data + encode_event(last) + DONE
 
@@ -165,21 +193,21 @@ class WholeReply(Reply):
         self,
         front: Front,
         generation: Generation,
-        answer: Answer,
-        wrap: Callable[[str, str], dict[str, Any]],
+        answers: Answers,
+        wrap: Callable[[list[ChoiceText]], dict[str, Any]],
     ) -> None:
-        super().__init__(front, generation, answer)
+        super().__init__(front, generation, answers)
         self._wrap = wrap
 
     async def _produce(self, send: Send) -> None:
         """Collect the text and send it with its account."""
-        texts: dict[str, list[str]] = {"content": [], "reasoning": []}
-        async for deltas in self._answer.deltas():
-            for delta in deltas:
-                texts[delta.kind].append(delta.text)
-            self._answer.note_handed()
-        timings = self._front.complete(self._generation, self._answer)
-        value = self._wrap("".join(texts["content"]), "".join(texts["reasoning"]))
+        texts = Texts(len(self._generation.choices))
+        async for events in self._answers.events():
+            texts.add(events)
+            self._answers.note_handed()
+        texts.add([self._answers.last])
+        timings = await self._front.complete(self._generation, self._answers)
+        value = self._wrap(texts.choices)
         body = json.dumps({**value, "timings": timings.to_json()}).encode()
         headers = {"Content-Type": "application/json", "Server-Timing": timings.server_timing}
         await self._begin(send, headers, len(body))

@@ -24,7 +24,7 @@ SPECIAL_TOKENS = (BOS, EOS, USER, ASSISTANT, END)
 
 
 class Message(NamedTuple):
-    """One turn of a conversation; `role` is system, user or assistant."""
+    """One turn of a conversation; `role` is system, developer, user or assistant."""
 
     role: str
     text: str
@@ -43,6 +43,7 @@ class TextTokenizer:
     Attributes:
         stop_ids: Tokens that end an answer: the end of the text, and the end of a turn.
         special_ids: All special tokens; they have no text.
+        max_token_bytes: Length of the longest token.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -57,6 +58,7 @@ class TextTokenizer:
         self.special_ids = frozenset(self._special.values())
         self.stop_ids = frozenset({self.eos_id, self.end_id})
         self._bytes = [self._bytes_of(token_id) for token_id in range(self.vocab_size)]
+        self.max_token_bytes = max(map(len, self._bytes))
 
     @classmethod
     def load(cls, folder: Path) -> TextTokenizer:
@@ -107,11 +109,19 @@ class TextTokenizer:
             raise IndexError(f"token id {token_id} is negative")
         return self._bytes[token_id]
 
+    def token_name(self, token_id: int) -> str:
+        """Name a token for people: its text, its marker, or its bytes if they are no whole text."""
+        raw = self.token_bytes(token_id)
+        try:
+            return raw.decode() if raw else str(self._tokenizer.id_to_token(token_id))
+        except UnicodeDecodeError:
+            return "bytes:" + "".join(f"\\x{byte:02x}" for byte in raw)
+
     def chat(self, messages: Sequence[Message]) -> list[int]:
         """Render a conversation, ending where the assistant's next answer starts.
 
         Each turn is its role's token, the text and the end token. The model knows two roles; a
-        system message is rendered as a user's.
+        message of the system or the developer is rendered as a user's.
         """
         ids = [self.bos_id]
         for message in messages:

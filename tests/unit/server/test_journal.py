@@ -48,10 +48,23 @@ class GatedJournal(Journal):
         self.sizes: list[int] = []
 
     def write(self, rows: Sequence[JournalRow]) -> None:
+        """Commit when the gate is open."""
         self.has_begun.set()
         assert self.gate.wait(20)
         self.sizes.append(len(rows))
         super().write(rows)
+
+
+def test_a_row_is_committed_when_written(tmp_path: Path) -> None:
+    """Without the queue another reader sees the row at once, with its counts and phases."""
+    journal = Journal(tmp_path / "journal")
+    journal.write([row("a")])
+    with contextlib.closing(sqlite3.connect(tmp_path / "journal")) as reader:
+        rows = reader.execute("SELECT id, ttft_s, features, phases FROM requests").fetchall()
+    assert rows == [("a", None, "async_store", '{"ffn": 0.25}')]
+    journal.close()
+    journal.write([row("b"), row("c")])
+    assert journal.n_failed == 2
 
 
 def test_a_row_is_acknowledged_only_when_it_is_committed(tmp_path: Path) -> None:
@@ -162,7 +175,8 @@ def test_a_journal_without_a_name_leaves_nothing_behind(tmp_path: Path, ending: 
         "for index in range(3000):\n"
         "    journal.write([row])\n"
         "assert journal.n_failed == 0\n"
-        "print(journal._connection.execute('SELECT count(*) FROM requests').fetchone(), flush=True)\n"
+        "rows = journal._connection.execute('SELECT count(*) FROM requests')\n"
+        "print(rows.fetchone(), flush=True)\n"
         f"{ending}\n"
     )
     done = subprocess.run(
@@ -180,5 +194,5 @@ def test_a_journal_without_a_name_leaves_nothing_behind(tmp_path: Path, ending: 
 
 def test_a_journal_that_cannot_be_opened_is_told(tmp_path: Path) -> None:
     """The message names the option, the file and what to do."""
-    with pytest.raises(SetupError, match="--journal .* cannot be opened .* Give a file"):
+    with pytest.raises(SetupError, match=r"--journal .* cannot be opened .* Give a file"):
         Journal(tmp_path / "missing" / "journal")

@@ -1,4 +1,3 @@
-import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +9,6 @@ from harness.base.errors import SetupError
 from harness.server.accel import slots_needed
 from harness.server.api_error import ApiError
 from harness.server.generation import Limits, build_segments, require_fit
-from harness.server.journal import Journal, JournalRow
 from harness.server.options import ServerOptions
 from harness.server.process import to_arguments
 from harness.server.schemas import CompletionBody
@@ -122,51 +120,6 @@ def test_starting_a_server_imports_no_torch() -> None:
         [sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True
     )
     assert result.stdout.strip() == "[]"
-
-
-def row(number: int) -> JournalRow:
-    return JournalRow(
-        id=f"r{number}",
-        finished_unix_ns=number,
-        path="baseline",
-        features=(),
-        n_prompt_tokens=1,
-        n_output_tokens=2,
-        n_reasoning_tokens=0,
-        outcome="length",
-        wall_s=0.1,
-        ttft_s=None,
-        phases={"ffn": 0.1},
-    )
-
-
-def test_a_journal_row_is_committed_when_written(tmp_path: Path) -> None:
-    """Another connection sees the row at once."""
-    file = tmp_path / "journal.sqlite"
-    journal = Journal(file)
-    journal.write(row(1))
-    reader = sqlite3.connect(file)
-    assert reader.execute("SELECT id, ttft_s, phases FROM requests").fetchall() == [
-        ("r1", None, '{"ffn": 0.1}')
-    ]
-    reader.close()
-    journal.close()
-
-
-def test_a_failing_journal_is_counted(tmp_path: Path) -> None:
-    """A row that cannot be written is counted, and the request goes on."""
-    journal = Journal(tmp_path / "journal.sqlite")
-    journal.close()
-    journal.write(row(1))
-    journal.write(row(2))
-    assert journal.n_failed == 2
-
-
-def test_a_journal_that_cannot_be_opened_is_told(tmp_path: Path) -> None:
-    """A folder that does not exist gives a message that names the option."""
-    with pytest.raises(SetupError, match="--journal"):
-        Journal(tmp_path / "nowhere" / "journal.sqlite")
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_timings_name_what_they_leave_over() -> None:

@@ -38,7 +38,7 @@ def test_every_catalogued_series_is_exposed_with_its_type_and_help() -> None:
     metrics.record_broken("accelerated", "cancelled")
     metrics.record_refused(429)
     gauges = {"running": 1, "waiting": 2, "kv_held": 64, "evictions": 3}
-    text = metrics.expose(gauges, 4).decode()
+    text = metrics.expose(gauges, 4, 6).decode()
     families = {family.name: family for family in text_string_to_metric_families(text)}
     assert len(families) == len(SERVER_METRICS)
     for metric in SERVER_METRICS:
@@ -54,6 +54,7 @@ def test_every_catalogued_series_is_exposed_with_its_type_and_help() -> None:
     assert values[("mc_accel_refused_total", "429")] == 1
     assert values[("mc_accel_evictions_total",)] == 3
     assert values[("mc_accel_journal_failures_total",)] == 4
+    assert values[("mc_accel_journal_waits_total",)] == 6
     assert values[("mc_accel_kv_held_tokens",)] == 64
     assert values[("mc_accel_output_tokens_total", "baseline")] == 5
     assert values[("mc_accel_phase_duration_seconds_sum", "ffn", "baseline")] == 0.02

@@ -152,7 +152,7 @@ def test_every_problem_is_told_at_once() -> None:
 
 def test_missing_prompt_is_named() -> None:
     """A body without its required field says so; a null counts as absent."""
-    assert str(refusal({})) .startswith("prompt: missing, allowed a string, a list")
+    assert str(refusal({})).startswith("prompt: missing, allowed a string, a list")
     assert refusal({"prompt": None}).param == "prompt"
 
 
@@ -177,7 +177,10 @@ def test_prompts_are_not_echoed_at_length() -> None:
         (CompletionBody, {"prompt": "", "n": 1, "best_of": 1, "echo": False, "seed": -5}),
         (ChatBody, CHAT | {"logprobs": False, "top_p": 1, "max_completion_tokens": 5}),
         (ChatBody, CHAT | {"stream": True, "stream_options": {"include_usage": None}}),
-        (ChatBody, CHAT | {"user": None, "tools": [], "n": 16, "logprobs": True, "top_logprobs": 20}),
+        (
+            ChatBody,
+            CHAT | {"user": None, "tools": [], "n": 16, "logprobs": True, "top_logprobs": 20},
+        ),
         (ChatBody, {"messages": [{"role": "developer", "content": "a", "refusal": None}]}),
         (CompletionBody, {"prompt": ["a", "b"], "logprobs": 0, "stop": []}),
         (CompletionBody, {"prompt": [[1, 2], [3]], "n": 2}),

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.server.answer import StopScanner
+from harness.server.stop_scanner import StopScanner
 
 PIECES = st.lists(st.text("ab.", max_size=4), max_size=12)
 STOPS = st.lists(st.text("ab.", min_size=1, max_size=4), max_size=3).map(tuple)
