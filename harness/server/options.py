@@ -96,7 +96,7 @@ def _read_key(name: str) -> str:
         )
     if key != key.strip() or not (key.isascii() and key.isprintable()):
         raise SetupError(
-            f"--api-key-env {name}: the key there begins or ends with a space, or has a line end or "
-            "a character outside ASCII, which no header carries. Export a plain one."
+            f"--api-key-env {name}: the key there begins or ends with a space, or has a line end "
+            "or a character outside ASCII, which no header carries. Export a plain one."
         )
     return key
