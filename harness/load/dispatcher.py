@@ -34,7 +34,7 @@ class Dispatcher:
     Attributes:
         n_starved: open-loop arrivals that had to wait for a free user.
         max_wait_ns: longest such wait.
-        n_segments_done: segments whose every request is recorded.
+        n_due_unsent: open-loop arrivals that a stop found overdue and without a user.
     """
 
     def __init__(self, plan: Plan, think_time_ns: int = 0) -> None:
@@ -49,7 +49,8 @@ class Dispatcher:
         self._is_stopped = False
         self.n_starved = 0
         self.max_wait_ns = 0
-        self.n_segments_done = 0
+        self.n_due_unsent = 0
+        self._n_begun = 0
 
     @property
     def segment(self) -> Segment | None:
@@ -69,19 +70,24 @@ class Dispatcher:
         is_dealt = self._is_stopped or self._next == len(self._segment.requests)
         return is_dealt and self.n_in_flight == 0
 
-    def n_users_needed(self, n_open_users: int) -> int:
-        """Users that this plan can keep busy."""
-        most = max((len(segment.requests) for segment in self._plan.segments), default=1)
-        wanted = max((cell.concurrency or n_open_users for cell in self._plan.cells), default=1)
-        return min(wanted, most)
+    @property
+    def n_begun(self) -> int:
+        """Segments begun so far."""
+        return self._n_begun
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there is no further segment to begin."""
+        return self._is_stopped or self._n_begun == len(self._plan.segments)
 
     def begin(self, now_ns: int) -> Segment | None:
         """Start the next segment; None when the plan is done or stopped."""
         assert self.is_segment_over, "segments never overlap"
         self._segment = None
-        if self._is_stopped or self.n_segments_done == len(self._plan.segments):
+        if self.is_over:
             return None
-        self._segment = self._plan.segments[self.n_segments_done]
+        self._segment = self._plan.segments[self._n_begun]
+        self._n_begun += 1
         is_open = self._cells[self._segment.cell].rate_rps is not None
         self._start_ns = now_ns + (OPEN_LOOP_LEAD_NS if is_open else 0)
         self._next = self._n_recorded = 0
@@ -114,19 +120,25 @@ class Dispatcher:
         self._n_recorded += 1
         assert self._n_recorded <= self._next, "recorded more than was handed out"
 
-    def end(self) -> None:
-        """Close the segment that is over."""
+    def end(self) -> bool:
+        """Close the segment that is over; whether every request of it was sent in its time."""
         assert self.is_segment_over, "requests are still in flight"
-        is_whole = self._segment is not None and self._next == len(self._segment.requests)
+        is_dealt = self._segment is not None and self._next == len(self._segment.requests)
         self._segment = None
-        self.n_segments_done += int(is_whole)
+        return is_dealt and not self._is_stopped
 
     def give_back(self) -> None:
         """A request was handed out and, after a stop, never sent: it leaves no record."""
         self._next -= 1
 
-    def stop(self) -> None:
-        """Hand out nothing more."""
+    def stop(self, now_ns: int) -> None:
+        """Hand out nothing more; arrivals that are overdue by now and have no user are counted."""
+        if self._segment is not None and not self._is_stopped:
+            due_ns = now_ns - self._start_ns
+            self.n_due_unsent += sum(
+                request.offset_ns is not None and request.offset_ns <= due_ns
+                for request in self._segment.requests[self._next :]
+            )
         self._is_stopped = True
 
     def _intended_ns(self, request: PlannedRequest, user: int, now_ns: int) -> int:
@@ -139,3 +151,10 @@ class Dispatcher:
             self.n_starved += 1
             self.max_wait_ns = max(self.max_wait_ns, waited_ns)
         return intended_ns
+
+
+def n_users_needed(plan: Plan, n_open_users: int) -> int:
+    """Users that this plan can keep busy."""
+    most = max((len(segment.requests) for segment in plan.segments), default=1)
+    wanted = max((cell.concurrency or n_open_users for cell in plan.cells), default=1)
+    return min(wanted, most)

@@ -1,18 +1,17 @@
-"""The load engine of one process: everything between a prepared run folder and its last record.
+"""The load engine of one process: everything between its part of a plan and its last record.
 
-Knows no Locust: the user classes lend it greenlets and tell it when to begin and to stop, tests do
-the same directly.
+Knows no Locust and no other process: whoever owns it lends greenlets, says when each segment may
+begin, and closes the run.
 """
 
 import logging
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 import gevent
 
 from harness.base.clock import SystemClock
-from harness.base.errors import ExitCode, TailbreakError
+from harness.base.errors import TailbreakError
 from harness.load import session as sessions
 from harness.load.alarm import Alarm
 from harness.load.client.adapters import build_adapter
@@ -23,10 +22,9 @@ from harness.load.client.plain_http import PlainHttp
 from harness.load.client.rx_timestamp import RxTimestamps
 from harness.load.client_health import ClientHealth
 from harness.load.dispatcher import Dispatcher
-from harness.load.handout import Handout
+from harness.load.handout import Handout, Turns
 from harness.load.materialise import Prompts, materialise
-from harness.load.observers import LiveFigures, Observer, StoreObserver
-from harness.load.progress import PERIOD_S, Progress
+from harness.load.observers import Observer, StoreObserver
 from harness.load.record_keeper import RecordKeeper, Report
 from harness.load.scheduling import ask_for_priority, ask_for_short_slices
 from harness.load.session import Session
@@ -38,33 +36,38 @@ from harness.records.shard import ShardWriter
 
 DRAIN_GRACE_S: Final = 10.0
 CANCEL_GRACE_S: Final = 5.0
-WRITER: Final = "load-0"
 _SAMPLE: Final = RequestRecord(outcome=Outcome.OK, intended_ns=0, token_ns=(1, 2), chunk_ns=(1, 2))
 
 logger = logging.getLogger("tailbreak")
 
 
 class LoadEngine:
-    """Runs one session.
+    """Sends one process's part of a session's plan.
 
     Attributes:
-        n_users: users this run needs.
         path: API path, for Locust's tables.
-        is_closed: the run is written and over.
+        is_closed: the shard is written and over.
     """
 
     def __init__(
-        self, session: Session, url: str, report: Report, observers: Sequence[Observer] = ()
+        self,
+        session: Session,
+        url: str,
+        report: Report,
+        on_failure: Callable[[Exception], None],
+        observers: Sequence[Observer] = (),
+        worker: int = 0,
     ) -> None:
         """Prepare everything that is not measured.
 
-        `report` hears of each record, with the bytes of its body, after the observers.
+        `report` hears of each record, with the bytes of its body, after the observers; `on_failure`
+        of whatever of ours broke. `worker` numbers this process in its shard's name and its rows.
 
         Raises:
             SetupError: the target is not there, or the key is missing.
         """
         self._session = session
-        scenario, run = session.scenario, session.run
+        scenario = session.scenario
         self._key = sessions.api_key(scenario)
         sessions.check_target(url, self._key)
         self._endpoint = resolve(url)
@@ -74,13 +77,12 @@ class LoadEngine:
         self._alarm = Alarm()
         self._dispatcher = Dispatcher(session.plan, round(scenario.load.think_time_s * 1e9))
         self._handout = Handout(self._dispatcher, self._alarm, SystemClock().monotonic_ns)
-        self._figures = LiveFigures()
-        self._progress = Progress(session, self._dispatcher, self._figures)
         self._health = ClientHealth(self._stamps, self._alarm.sleep_until)
-        self._writer = ShardWriter(run.shards, f"session-{session.number}-{WRITER}")
+        self._writer = ShardWriter(session.run.shards, f"session-{session.number}-load-{worker}")
         to_batch([_SAMPLE])  # the first conversion imports a lot: now, not beside a measurement
-        self._observers: list[Observer] = [StoreObserver(self._writer), self._figures, *observers]
+        self._observers: list[Observer] = [StoreObserver(self._writer), *observers]
         self._report = report
+        self._on_failure = on_failure
         self._wording = Wording(
             adapter=adapter,
             model=scenario.target.model,
@@ -89,16 +91,16 @@ class LoadEngine:
             prompts=self._prompts.by_segment,
             think_time_ns=round(scenario.load.think_time_s * 1e9),
         )
-        self._keeper = RecordKeeper(adapter, self._on_record, self.fail, session.number)
+        self._keeper = RecordKeeper(adapter, self._on_record, on_failure, session.number, worker)
         self._users: list[VirtualUser] = []
         self._background: list[gevent.Greenlet[..., None]] = []
-        self._failure: Exception | None = None
         self._is_begun = False
+        self._is_hurried = False
         self._nice = 0
         self._has_short_slices = False
+        self._has_exact_timer = self._alarm.is_exact
         self._is_ended = False
         self.is_closed = False
-        self.n_users = self._dispatcher.n_users_needed(scenario.load.users)
         self.path = adapter.path
 
     def _build_prompts(self, url: str, *, is_chat: bool) -> Prompts:
@@ -128,11 +130,9 @@ class LoadEngine:
         self._users.append(user)
         return user
 
-    def run(self) -> None:
-        """Run the plan; returns when it is done or stopped."""
-        if self._is_begun:
-            logger.error("this run is over; start again for another")
-            return
+    def run(self, turns: Turns) -> None:
+        """Run the plan, each segment in its turn; returns when it is done or stopped."""
+        assert not self._is_begun, "an engine runs once"
         self._is_begun = True
         self._nice = ask_for_priority()
         self._has_short_slices = ask_for_short_slices()
@@ -140,29 +140,29 @@ class LoadEngine:
         self._background = [
             gevent.spawn(self._keeper.run),
             gevent.spawn(self._health.run_probe),
-            gevent.spawn(self._write_progress),
         ]
         try:
-            self._handout.run(self._start_segment, self._end_segment)
+            self._handout.run(turns, self._start_segment, self._end_segment)
         except Exception as error:  # noqa: BLE001  border: whatever it is, the run must end
-            self.fail(error)
+            self._on_failure(error)
         self._is_ended = True
 
-    def fail(self, error: Exception) -> None:
-        """Something of ours broke: stop, and let the exit code say so."""
-        if self._failure is None:
-            self._failure = error
-            logger.error("%s", error)
-            self._handout.stop()
+    def stop(self) -> None:
+        """Hand out nothing more; what is in flight goes on."""
+        self._handout.stop()
 
     def drain(self, grace_s: float = DRAIN_GRACE_S) -> None:
         """Stop handing out, wait for what is in flight, then cancel it; each leaves its record."""
         self._handout.stop()
-        if self._is_begun and not self._wait_for_end(grace_s):
+        if self._is_begun and not self._wait_for_end(grace_s, may_hurry=True):
             logger.warning("cancelling %d requests in flight", self._dispatcher.n_in_flight)
             for user in self._users:
                 user.cancel()
             self._wait_for_end(CANCEL_GRACE_S)
+
+    def hurry(self) -> None:
+        """Somebody is waiting for the end: a drain under way cancels now."""
+        self._is_hurried = True
 
     def close(self) -> None:
         """Write what is left to write; safe to call twice."""
@@ -172,28 +172,12 @@ class LoadEngine:
         self._keeper.settle_rest()
         gevent.killall(self._background, block=False)  # nothing here may yield: two may call it
         self._health.close()
-        for write in (self._writer.close, self._write_client, self._write_end):
-            try:
-                write()
-            except TailbreakError as error:
-                self.fail(error)
+        try:
+            self._writer.close()
+        except TailbreakError as error:
+            self._on_failure(error)
         self._alarm.close()
         self._stamps.close()
-
-    @property
-    def is_begun(self) -> bool:
-        """Whether the plan was started."""
-        return self._is_begun
-
-    @property
-    def run_path(self) -> Path:
-        """The run's folder."""
-        return self._session.run.path
-
-    @property
-    def n_registered(self) -> int:
-        """Users made so far."""
-        return len(self._users)
 
     @property
     def is_stopping(self) -> bool:
@@ -201,39 +185,24 @@ class LoadEngine:
         return self._handout.is_stopping
 
     @property
-    def is_failed(self) -> bool:
-        """Whether something of ours broke."""
-        return self._failure is not None
+    def n_in_flight(self) -> int:
+        """Requests handed out and not recorded yet."""
+        return self._dispatcher.n_in_flight
 
-    @property
-    def exit_code(self) -> ExitCode:
-        """What this run deserves: 2, 5, 1, 0 in this order."""
-        if self._failure is not None:
-            code = getattr(self._failure, "exit_code", ExitCode.INPUT_OR_SETUP)
-            return ExitCode(code)
-        n = self._figures.n_ok + self._figures.n_failed
-        if self._figures.n_ok == 0 or not self._is_complete:
-            return ExitCode.UNDECIDED
-        if self._figures.n_failed > self._session.scenario.limits.failed_share * n:
-            return ExitCode.REQUESTS_FAILED
-        return ExitCode.PASS
-
-    @property
-    def summary(self) -> str:
-        """The run in one line."""
-        figures, session = self._figures, self._session
-        state = "complete" if self._is_complete else "partial"
-        return (
-            f"{state}: {session.n_segments_done + self._dispatcher.n_segments_done} of "
-            f"{len(session.whole.segments)} segments, {session.n_done + figures.n_records} of "
-            f"{session.n_done + session.plan.n_requests} requests recorded, "
-            f"{figures.n_failed} failed; {session.run.path}"
-        )
-
-    @property
-    def _is_complete(self) -> bool:
-        is_whole = self._dispatcher.n_segments_done == len(self._session.plan.segments)
-        return is_whole and self._failure is None and not self._handout.is_stopping
+    def health(self) -> dict[str, Any]:
+        """This process about itself."""
+        return {
+            **self._health.summary(),
+            "n_starved": self._dispatcher.n_starved,
+            "max_starvation_s": self._dispatcher.max_wait_ns / 1e9,
+            "n_due_unsent": self._dispatcher.n_due_unsent,
+            "n_users": len(self._users),
+            "short_slices": self._has_short_slices,
+            "nice": self._nice,
+            "exact_timer": self._has_exact_timer,
+            "prompts_counted": self._prompts.is_counted,
+            "n_inexact_prompts": self._prompts.n_inexact,
+        }
 
     def _on_record(self, record: RequestRecord, n_bytes: int) -> None:
         try:
@@ -243,48 +212,18 @@ class LoadEngine:
         finally:
             self._handout.recorded()
 
-    def _wait_for_end(self, limit_s: float) -> bool:
+    def _wait_for_end(self, limit_s: float, *, may_hurry: bool = False) -> bool:
         until_ns = SystemClock().monotonic_ns() + int(limit_s * 1e9)
         while not self._is_ended and SystemClock().monotonic_ns() < until_ns:
+            if may_hurry and self._is_hurried:
+                break
             gevent.sleep(0.02)
         return self._is_ended
 
-    def _start_segment(self, segment: Segment) -> None:
-        self._progress.start_segment(segment)
+    def _start_segment(self, _segment: Segment) -> None:
         self._stamps.refresh(SystemClock().monotonic_ns())
         self._health.start_segment()
 
     def _end_segment(self, _segment: Segment) -> None:
         self._health.end_segment()
         self._writer.end_segment()
-        self._progress.write_in_background()
-
-    def _write_progress(self) -> None:
-        while not self.is_failed:
-            try:
-                self._progress.write_in_background()
-            except TailbreakError as error:
-                self.fail(error)
-            gevent.sleep(PERIOD_S)
-
-    def _write_client(self) -> None:
-        name = self._session.run.file_of_session("client.json", self._session.number)
-        self._session.run.write_json(name, self._describe_client())
-
-    def _write_end(self) -> None:
-        self._progress.write("done" if self._is_complete else "aborted")
-        sessions.close(self._session.run, is_complete=self._is_complete)
-
-    def _describe_client(self) -> dict[str, object]:
-        return {
-            **self._health.summary(),
-            "n_starved": self._dispatcher.n_starved,
-            "max_starvation_s": self._dispatcher.max_wait_ns / 1e9,
-            "n_users": len(self._users),
-            "n_users_needed": self.n_users,
-            "short_slices": self._has_short_slices,
-            "nice": self._nice,
-            "exact_timer": self._alarm.is_exact,
-            "prompts_counted": self._prompts.is_counted,
-            "n_inexact_prompts": self._prompts.n_inexact,
-        }

@@ -4,12 +4,25 @@ A segment ends when all its requests are recorded, not when the last answer is t
 """
 
 from collections.abc import Callable
+from typing import Protocol
 
 from gevent.event import Event
 
 from harness.load.alarm import Alarm
 from harness.load.dispatcher import Assignment, Dispatcher
 from harness.plan.plan import Segment
+
+
+class Turns(Protocol):
+    """Says when this process may begin each segment, and hears when it is done with it."""
+
+    def begin(self, position: int) -> int | None:
+        """Wait for the segment's turn: the moment it counts from, None when the run is over."""
+        ...
+
+    def end(self, position: int, *, is_whole: bool) -> None:
+        """Every request of it that was handed out is recorded; whole unless it was stopped."""
+        ...
 
 
 class Handout:
@@ -60,26 +73,34 @@ class Handout:
         self.dispatcher.recorded()
         self._note_end()
 
-    def run(self, on_start: Callable[[Segment], None], on_end: Callable[[Segment], None]) -> None:
+    def run(
+        self,
+        turns: Turns,
+        on_start: Callable[[Segment], None],
+        on_end: Callable[[Segment], None],
+    ) -> None:
         """Run every segment; returns when the plan is done or stopped and nothing is in flight."""
-        while True:
+        while not self.dispatcher.is_over:
             self._over.clear()
-            segment = self.dispatcher.begin(self._now())
+            position = self.dispatcher.n_begun
+            begun_ns = turns.begin(position)
+            segment = None if begun_ns is None else self.dispatcher.begin(begun_ns)
             if segment is None:
                 break
             on_start(segment)
             self._open_gate()
             self._note_end()
             self._over.wait()
-            self.dispatcher.end()
+            is_whole = self.dispatcher.end()
             on_end(segment)
+            turns.end(position, is_whole=is_whole)
         self._is_finished = True
         self._open_gate()
 
     def stop(self) -> None:
         """Hand out nothing more; what is in flight goes on."""
         self.is_stopping = True
-        self.dispatcher.stop()
+        self.dispatcher.stop(self._now())
         self._alarm.wake_all()
         self._open_gate()
         self._note_end()

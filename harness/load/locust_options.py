@@ -3,19 +3,32 @@
 import argparse
 import os
 import socket
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from harness.base.errors import SetupError
+from harness.load.session import api_key, check_target, reopen
+from harness.scenario.read import read_scenario
+from harness.scenario.schema import Scenario
 
 DEFAULT_RUNS_DIR = "reports/runs"
+LOOPBACK = "127.0.0.1"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Register the options."""
+    """Register the options; page and workers are this machine's own unless asked otherwise."""
+    parser.set_defaults(web_host=LOOPBACK, master_bind_host=LOOPBACK)
     group = parser.add_argument_group("tailbreak", "what to measure, and where the run is written")
     _add(group, "--scenario", "FILE", "TAILBREAK_SCENARIO", "scenario to run (TOML)")
-    _add(group, "--run-folder", "DIR", "TAILBREAK_RUN_FOLDER", "run folder prepared beforehand")
+    _add(
+        group,
+        "--run-folder",
+        "DIR",
+        "TAILBREAK_RUN_FOLDER",
+        "run folder prepared beforehand",
+        in_page=False,
+    )
     _add(
         group, "--runs-dir", "DIR", "TAILBREAK_RUNS_DIR",
         "where run folders are made", default=DEFAULT_RUNS_DIR,
@@ -23,17 +36,69 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _add(
-    group: Any, option: str, metavar: str, env_var: str, text: str, default: str | None = None
+    group: Any,
+    option: str,
+    metavar: str,
+    env_var: str,
+    text: str,
+    default: str | None = None,
+    *,
+    in_page: bool = True,
 ) -> None:
     action = group.add_argument(
         option, metavar=metavar, env_var=env_var, default=default, help=f"{text} [{env_var}]"
     )
-    action.include_in_web_ui = False  # paths are the operator's business
+    action.include_in_web_ui = in_page
 
 
 def given_path(value: str | None) -> Path | None:
     """The path that was given, if one was."""
     return Path(value) if value else None
+
+
+def read_given(file: str | None) -> Scenario:
+    """The scenario that was named.
+
+    Raises:
+        SetupError: none was.
+        ScenarioError: it is not valid.
+    """
+    if not file:
+        raise SetupError("no scenario: give --scenario scenarios/quickstart.toml")
+    return read_scenario(Path(file))
+
+
+def target_of(scenario: Scenario, file: str, host: str | None) -> str:
+    """Where requests go.
+
+    Raises:
+        SetupError: neither the command line nor the scenario says.
+    """
+    url = host or scenario.target.url
+    if not url:
+        raise SetupError(
+            f"{file} names no target.url: give --host http://127.0.0.1:8000, "
+            "or `tailbreak run`, which starts the bundled server"
+        )
+    return url
+
+
+def check_form(options: Any, host: str | None, form: Mapping[str, str] | None = None) -> str:
+    """The target of the run that the command line, or the page's form, asks for.
+
+    Raises:
+        TailbreakError: it cannot be run: its scenario is not valid, its target does not answer.
+    """
+    form = form or {}
+    if given_path(options.run_folder) is not None:
+        session = reopen(Path(options.run_folder))
+        scenario, url = session.scenario, host or str(session.run.read_json("run.json")["target"])
+    else:
+        file = form.get("scenario") or options.scenario
+        scenario = read_given(file)
+        url = target_of(scenario, file, form.get("host", host))
+    check_target(url, api_key(scenario))
+    return url
 
 
 def require_free_web_port(options: Any) -> None:

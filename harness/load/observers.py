@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final, Protocol
 
+from harness.load.messages import Report
 from harness.records.request import RequestRecord
 from harness.records.shard import ShardWriter
 
@@ -29,6 +30,28 @@ class StoreObserver:
         self._writer.append(record)
 
 
+class Figures(Protocol):
+    """What the progress display and the exit code need to know of a run's requests.
+
+    Attributes:
+        n_records: requests recorded.
+        n_failed: those that did not come whole, warm-up excluded.
+        n_ok: those that did, warm-up excluded.
+    """
+
+    n_records: int
+    n_failed: int
+    n_ok: int
+
+    def start_cell(self) -> None:
+        """Forget the latencies of the cell before."""
+        ...
+
+    def ttft_s(self, q: float) -> float | None:
+        """Quantile of the recent TTFTs."""
+        ...
+
+
 class LiveFigures:
     """Counts and recent latencies for the progress display and the exit code.
 
@@ -43,6 +66,7 @@ class LiveFigures:
         self.n_failed = 0
         self.n_ok = 0
         self._ttft_ns: deque[int] = deque(maxlen=N_RECENT)
+        self._fresh_ns: deque[int] = deque(maxlen=N_RECENT)
 
     def on_record(self, record: RequestRecord) -> None:
         """Count it."""
@@ -53,6 +77,13 @@ class LiveFigures:
         self.n_failed += int(not record.outcome.is_ok)
         if record.outcome.is_ok and record.first_token_ns is not None:
             self._ttft_ns.append(record.first_token_ns - record.intended_ns)
+            self._fresh_ns.append(self._ttft_ns[-1])
+
+    def take_fresh(self) -> list[int]:
+        """TTFTs since the last call, ns."""
+        fresh = list(self._fresh_ns)
+        self._fresh_ns.clear()
+        return fresh
 
     def start_cell(self) -> None:
         """Forget the latencies of the cell before."""
@@ -62,6 +93,40 @@ class LiveFigures:
         """Quantile of the recent TTFTs, nearest rank; for the display, never for a verdict."""
         ordered = sorted(self._ttft_ns)
         return _nearest_rank(ordered, q)
+
+
+class SummedFigures:
+    """The same over several processes, from what each reports; a report repeated changes nothing.
+
+    Attributes:
+        n_records: requests recorded.
+        n_failed: those that did not come whole, warm-up excluded.
+        n_ok: those that did, warm-up excluded.
+    """
+
+    def __init__(self) -> None:
+        self.n_records = 0
+        self.n_failed = 0
+        self.n_ok = 0
+        self._reports: dict[int, Report] = {}
+        self._ttft_ns: deque[int] = deque(maxlen=N_RECENT)
+
+    def take(self, worker: int, report: Report) -> None:
+        """This process's counts so far."""
+        self._reports[worker] = report
+        self._ttft_ns.extend(report.ttft_ns)
+        reports = self._reports.values()
+        self.n_records = sum(each.n_records for each in reports)
+        self.n_failed = sum(each.n_failed for each in reports)
+        self.n_ok = sum(each.n_ok for each in reports)
+
+    def start_cell(self) -> None:
+        """Forget the latencies of the cell before."""
+        self._ttft_ns.clear()
+
+    def ttft_s(self, q: float) -> float | None:
+        """Quantile of the recent TTFTs, nearest rank; for the display, never for a verdict."""
+        return _nearest_rank(sorted(self._ttft_ns), q)
 
 
 def _nearest_rank(ordered: Sequence[int], q: float) -> float | None:

@@ -4,8 +4,7 @@ from typing import Any, Final
 
 from gevent import get_hub
 
-from harness.load.dispatcher import Dispatcher
-from harness.load.observers import LiveFigures
+from harness.load.observers import Figures
 from harness.load.session import Session
 from harness.plan.plan import Segment
 
@@ -13,21 +12,29 @@ PERIOD_S: Final = 0.5
 
 
 class Progress:
-    """Writes the file, whole or not at all."""
+    """Writes the file, whole or not at all.
 
-    def __init__(self, session: Session, dispatcher: Dispatcher, figures: LiveFigures) -> None:
+    Attributes:
+        n_segments_done: segments of this session whose every request is recorded.
+    """
+
+    def __init__(self, session: Session, figures: Figures) -> None:
         self._run = session.run
         self._session = session
-        self._dispatcher = dispatcher
         self._figures = figures
         self._segment: Segment | None = None
         self._is_writing = False
+        self.n_segments_done = 0
 
     def start_segment(self, segment: Segment) -> None:
         """A segment begins."""
         if self._segment is None or self._segment.cell != segment.cell:
             self._figures.start_cell()
         self._segment = segment
+
+    def end_segment(self, *, is_whole: bool) -> None:
+        """It is over, with every request of it or not."""
+        self.n_segments_done += int(is_whole)
 
     def write(self, state: str) -> None:
         """Write the file; `state` is running, done or aborted. Blocks the loop on the disk."""
@@ -53,7 +60,7 @@ class Progress:
         cell = session.plan.cell(self._segment.cell) if self._segment else None
         return {
             "session": session.number,
-            "segments_done": session.n_segments_done + self._dispatcher.n_segments_done,
+            "segments_done": session.n_segments_done + self.n_segments_done,
             "segments": len(session.whole.segments),
             "requests_done": session.n_done + self._figures.n_records,
             "requests": session.n_done + session.plan.n_requests,

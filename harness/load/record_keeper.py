@@ -63,12 +63,14 @@ class RecordKeeper:
         report: Report,
         on_failure: Callable[[Exception], None],
         session: int = 1,
+        worker: int = 0,
     ) -> None:
-        """Each record is stamped with the number of the run's session."""
+        """Each record is stamped with the number of the run's session and of this process."""
         self._adapter = adapter
         self._report = report
         self._on_failure = on_failure
         self._session = session
+        self._worker = worker
         self._owed: deque[_Owed] = deque()
         self._something = Event()
         self._slice_end_ns = 0
@@ -107,9 +109,25 @@ class RecordKeeper:
             n_calls = current.assignment.cell.n_calls
             record = fold(calls, n_calls) if n_calls > 1 else calls[0].record
             n_bytes = sum(call.n_bytes for call in calls)
-            self._report(_named(record, current.assignment, self._session), n_bytes)
+            self._report(self._named(record, current.assignment), n_bytes)
         except Exception as error:  # noqa: BLE001  ends the run, with the error as its reason
             self._on_failure(error)
+
+    def _named(self, record: RequestRecord, assignment: Assignment) -> RequestRecord:
+        """The record with its place in the plan and who sent it."""
+        return replace(
+            record,
+            step_start_ns=(assignment.intended_ns, *record.step_start_ns[1:])
+            if record.step_start_ns
+            else (),
+            intended_ns=assignment.intended_ns,
+            cell=assignment.cell.id,
+            segment=assignment.segment.id,
+            index=assignment.request.index,
+            session=self._session,
+            worker=self._worker,
+            is_warmup=assignment.request.is_warmup,
+        )
 
     def _call(self, owed: _Owed, *, keep_text: bool = False) -> Call:
         current = owed.current
@@ -143,19 +161,3 @@ class RecordKeeper:
         hub = get_hub()
         hub.wait(hub.loop.timer(0.0))
         self._slice_end_ns = time.monotonic_ns() + SLICE_NS
-
-
-def _named(record: RequestRecord, assignment: Assignment, session: int) -> RequestRecord:
-    """The record with its place in the plan."""
-    return replace(
-        record,
-        step_start_ns=(assignment.intended_ns, *record.step_start_ns[1:])
-        if record.step_start_ns
-        else (),
-        intended_ns=assignment.intended_ns,
-        cell=assignment.cell.id,
-        segment=assignment.segment.id,
-        index=assignment.request.index,
-        session=session,
-        is_warmup=assignment.request.is_warmup,
-    )

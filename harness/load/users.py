@@ -1,49 +1,57 @@
 """Locust user classes, and the wiring of a run into Locust's events.
 
 The only module of the package that imports Locust, which patches the standard library on import.
-Locust lends greenlets, the command line and the web page; our own records are the truth.
+Locust lends greenlets, processes, the command line and the web page; our own records are the truth.
+`environment.tailbreak` is the run of this process: alone, as the master of several, or as a worker.
 """
 
+import logging
 import os
-import shlex
 import sys
-import time
 from functools import partial
-from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import gevent
 from locust import User, events, task
-from locust.exception import StopUser
-from locust.runners import STATE_RUNNING, MasterRunner, WorkerRunner
+from locust.dispatch import UsersDispatcher
+from locust.exception import RPCError, StopUser
+from locust.runners import STATE_MISSING, STATE_RUNNING, STATE_SPAWNING, MasterRunner, WorkerRunner
 
 from harness.base.errors import ExitCode, SetupError, TailbreakError
-from harness.load.engine import LoadEngine
-from harness.load.locust_options import add_options, given_path, require_free_web_port
+from harness.load.conductor import Conductor
+from harness.load.locust_options import add_options, check_form, require_free_web_port
+from harness.load.locust_run import (
+    Run,
+    catch_interrupts,
+    finish,
+    fire_request,
+    leave,
+    new_session,
+    watch_parent,
+)
+from harness.load.messages import Closed, Message, decode, encode
 from harness.load.runner import PARENT_VARIABLE
-from harness.load.session import Session, prepare, reopen, set_target
+from harness.load.solo import SoloRun
 from harness.load.verdict import FinalReport
-from harness.records.request import RequestRecord
-from harness.scenario.read import read_scenario
+from harness.load.worker import LoadWorker
 
-REGISTRATION_LIMIT_S = 30.0
-PARENT_PERIOD_S = 0.5
+MESSAGE = "tailbreak"
 
-
-class RequestFailed(Exception):  # noqa: N818  shown in Locust's failure table
-    """A request that did not come whole; few distinct texts, details are in the record."""
+logger = logging.getLogger("tailbreak")
 
 
 class TailbreakUser(User):  # type: ignore[misc]  # locust is not typed here
-    """A user that works through the run's plan; subclasses choose nothing but their name."""
+    """A user that works through the run's plan; how many there are is the scenario's business."""
 
     abstract = True
 
     @task  # type: ignore[untyped-decorator]  # locust is not typed here
     def work(self) -> None:
         """Send until the plan is over, then leave."""
-        engine: LoadEngine = self.environment.tailbreak
-        engine.new_user().run()
+        run: Run | None = self.environment.tailbreak
+        user = None if run is None else run.enter()
+        if user is not None:
+            user.run()
         raise StopUser
 
 
@@ -53,161 +61,233 @@ class GridUser(TailbreakUser):
     abstract = False
 
 
-def _fire_request(environment: Any, record: RequestRecord, n_bytes: int) -> None:
-    """Locust's one event for this request."""
-    end_ns = record.done_ns or record.sent_ns or record.intended_ns
-    environment.events.request.fire(
-        request_type="POST",
-        name=f"{environment.tailbreak.path} [{record.cell}]",
-        response_time=(end_ns - record.intended_ns) / 1e6,
-        response_length=n_bytes,
-        exception=None if record.outcome.is_ok else RequestFailed(_failure_name(record)),
-        context={
-            "cell": record.cell,
-            "segment": record.segment,
-            "index": record.index,
-            "is_warmup": record.is_warmup,
-            "outcome": record.outcome.value,
-            "ttft_ms": _ttft_ms(record),
-            "n_output_tokens": record.n_output_tokens,
-        },
-    )
+class ScenarioUsers(UsersDispatcher):  # type: ignore[misc]  # locust is not typed here
+    """Spawns the users that the scenario needs, at once, whatever number was typed.
+
+    Users beyond them go to the locustfile's other classes. A worker that joins a run in its middle
+    takes no part: moving users to it would cut their requests.
+    """
+
+    def new_dispatch(
+        self, target_user_count: int, spawn_rate: float, user_classes: Any = None
+    ) -> None:
+        """Start a ramp to at least the scenario's users."""
+        n_users = sum(each.fixed_count for each in _ours(self._original_user_classes))
+        target = max(target_user_count, n_users)
+        super().new_dispatch(target, max(spawn_rate, n_users), user_classes)
+
+    def add_worker(self, worker_node: Any) -> None:
+        """Leave the users where they are."""
+        logger.warning("%s joined too late for this run", worker_node.id)
 
 
-def _failure_name(record: RequestRecord) -> str:
-    status = record.http_status
-    return record.outcome.value if status in {None, 200} else f"{record.outcome.value} {status}"
+class _MasterPost:
+    """To the workers, over Locust's connection."""
+
+    def __init__(self, runner: Any) -> None:
+        self._runner = runner
+
+    def send(self, message: Message, to: str | None = None) -> None:
+        """Send it to this worker."""
+        try:
+            self._runner.send_message(MESSAGE, encode(message), client_id=to)
+        except RPCError as error:
+            logger.warning("worker %s cannot be told: %s", to, error)
+
+    def present(self) -> set[str]:
+        """Workers whose heartbeats come."""
+        clients = self._runner.clients
+        return {name for name in clients if clients[name].state != STATE_MISSING}
 
 
-def _ttft_ms(record: RequestRecord) -> float | None:
-    if record.first_token_ns is None:
-        return None
-    return (record.first_token_ns - record.intended_ns) / 1e6
+class _WorkerPost:
+    """To the master, over Locust's connection."""
+
+    def __init__(self, environment: Any) -> None:
+        self._environment = environment
+        self._runner = environment.runner
+
+    def send(self, message: Message, to: str | None = None) -> None:  # noqa: ARG002  one master
+        """Send it to the master; before the last one, what Locust's own tables still lack."""
+        try:
+            if isinstance(message, Closed):
+                self._send_stats()
+            self._runner.send_message(MESSAGE, encode(message))
+        except RPCError as error:
+            logger.warning("the master cannot be told: %s", error)
+
+    def present(self) -> set[str]:
+        """A worker knows no other."""
+        return set()
+
+    def _send_stats(self) -> None:
+        data: dict[str, Any] = {}
+        name = self._runner.client_id
+        self._environment.events.report_to_master.fire(client_id=name, data=data)
+        self._runner.send_message("stats", data)
+
+
+def _ours(user_classes: Any) -> list[Any]:
+    return [each for each in user_classes if issubclass(each, TailbreakUser)]
 
 
 def _on_parser(parser: Any, **_kwargs: Any) -> None:
     add_options(parser)
 
 
-def _on_init(environment: Any, runner: Any, **_kwargs: Any) -> None:
-    try:
-        _require_single_process(runner)
-        options = environment.parsed_options
-        require_free_web_port(options)
-        session = _session(options, environment.host)
-        environment.host = session.run.read_json("run.json")["target"]
-        engine = LoadEngine(session, environment.host, partial(_fire_request, environment))
-    except TailbreakError as error:
-        _leave(error)
-    environment.tailbreak = engine
-    _set_user_count(options, engine.n_users)
-    parent = os.environ.get(PARENT_VARIABLE)
-    environment.tailbreak_report = FinalReport(session.run) if parent is None else None
+def _on_init(environment: Any, runner: Any, web_ui: Any, **_kwargs: Any) -> None:
+    environment.tailbreak = environment.tailbreak_report = None
+    environment.events.quitting.add_listener(_on_quitting)  # so it comes before Locust's own
+    runner.register_message(MESSAGE, _on_message)
+    catch_interrupts()
+    if isinstance(runner, WorkerRunner):
+        if environment.parsed_options.processes:
+            gevent.spawn(watch_parent, environment, os.getppid())
+        return
+    environment.dispatcher_class = ScenarioUsers
     environment.events.quit.add_listener(partial(_tell_verdict, environment))
+    try:
+        require_free_web_port(environment.parsed_options)
+        if web_ui is None:
+            _open_run(environment)
+        else:
+            environment.host = check_form(environment.parsed_options, environment.host)
+            web_ui.app.before_request(partial(_before_request, environment))
+    except TailbreakError as error:
+        leave(error)
+    parent = os.environ.get(PARENT_VARIABLE)
     if parent is not None:
-        gevent.spawn(_watch_parent, engine, int(parent))
+        gevent.spawn(watch_parent, environment, int(parent))
 
 
-def _watch_parent(engine: LoadEngine, parent: int) -> None:
-    """End the run when the process that started it is gone: nobody would stop the load."""
-    while os.getppid() == parent:
-        gevent.sleep(PARENT_PERIOD_S)
-    engine.fail(SetupError("the process that started this run is gone"))
+def _open_run(environment: Any) -> None:
+    """The next run of this process, with nothing sent yet.
+
+    Raises:
+        TailbreakError: the scenario, the target or the folder is not as it must be.
+    """
+    options, runner = environment.parsed_options, environment.runner
+    if not _ours(environment.user_classes):
+        raise SetupError("no class of this run works through a scenario; pick GridUser")
+    check_form(options, environment.host)
+    session, url = new_session(options, environment.host)
+    environment.host = url
+    if isinstance(runner, MasterRunner):
+        run: SoloRun | Conductor = Conductor(session, url, _MasterPost(runner))
+    else:
+        run = SoloRun(session, url, partial(fire_request, environment))
+    environment.tailbreak = run
+    if PARENT_VARIABLE not in os.environ:
+        environment.tailbreak_report = FinalReport(session.run)
+    _set_user_count(environment, run.n_users)
 
 
-def _require_single_process(runner: Any) -> None:
-    if isinstance(runner, (MasterRunner, WorkerRunner)):
-        raise SetupError(
-            "runs over several processes (--processes, --master, --worker) are not in this "
-            "version; start Locust without them"
-        )
+def _set_user_count(environment: Any, n_users: int) -> None:
+    """Our classes get the scenario's users, the others what was asked for beyond them."""
+    options = environment.parsed_options
+    ours, others = _ours(environment.user_classes), []
+    others = [each.__name__ for each in environment.user_classes if each not in ours]
+    for number, each in enumerate(ours):
+        each.fixed_count = len(range(number, n_users, len(ours)))
+    typed = options.num_users
+    if others and (typed or 0) <= n_users:
+        logger.warning(
+            "the scenario needs %d users; none is left for %s: ask for more than that (-u %d)",
+            n_users, ", ".join(others), n_users + len(others),
+        )  # fmt: skip
+    elif not others and typed not in {None, n_users}:
+        logger.warning("-u %d is not used: the scenario needs %d users", typed, n_users)
+    options.num_users = max(typed or 0, n_users) if others else n_users
+    options.spawn_rate = options.num_users
 
 
-def _session(options: Any, host: str | None) -> Session:
-    folder = given_path(options.run_folder)
-    if folder is not None:
-        session = reopen(folder)
-        if host:
-            set_target(session.run, host)
-        return session
-    file = given_path(options.scenario)
-    if file is None:
-        raise SetupError("no scenario: give --scenario scenarios/quickstart.toml")
-    scenario = read_scenario(file)
-    url = host or scenario.target.url
-    if not url:
-        raise SetupError(
-            f"{file} names no target.url: give --host http://127.0.0.1:8000, "
-            "or `tailbreak run`, which starts the bundled server"
-        )
-    run = prepare(scenario, url, Path(options.runs_dir))
-    command = shlex.join(["locust", *sys.argv[1:]])
-    run.write_json("run.json", {**run.read_json("run.json"), "command": command})
-    return reopen(run.path)
+def _before_request(environment: Any) -> Any:
+    """Refuse what the page asks for where it cannot be done, in the page's own way."""
+    from flask import jsonify, request  # noqa: PLC0415  Locust's own, there when there is a page
+
+    if request.method != "POST" or not request.path.endswith("/swarm"):
+        return None
+    try:
+        if environment.runner.state in {STATE_RUNNING, STATE_SPAWNING}:
+            raise SetupError("a run is going on; stop it, then start another")
+        check_form(environment.parsed_options, environment.host, request.form)
+    except TailbreakError as error:
+        logger.error("%s", error)  # noqa: TRY400  the message is the whole story
+        return jsonify({"success": False, "message": str(error), "host": environment.host})
+    return None
 
 
-def _set_user_count(options: Any, n_users: int) -> None:
-    """The scenario decides how many users there are, whatever -u and -r say."""
-    if options.num_users not in {None, n_users}:
-        sys.stderr.write(
-            f"-u {options.num_users} is not used: the scenario needs {n_users} users\n"
-        )
-    options.num_users = n_users
-    options.spawn_rate = n_users
-
-
-def _leave(error: TailbreakError) -> NoReturn:
-    sys.stderr.write(f"{error}\n")
-    raise SystemExit(int(error.exit_code))
+def _on_message(environment: Any, msg: Any, **_kwargs: Any) -> None:
+    run: Run | None = environment.tailbreak
+    if isinstance(run, Conductor):
+        run.hear(msg.node_id, decode(msg.data))
+    elif isinstance(run, LoadWorker):
+        run.hear(decode(msg.data))
 
 
 def _on_test_start(environment: Any, **_kwargs: Any) -> None:
-    gevent.spawn(_run_plan, environment)
+    runner = environment.runner
+    if isinstance(runner, WorkerRunner):
+        report = partial(fire_request, environment)
+        environment.tailbreak = LoadWorker(_WorkerPost(environment), report)
+        return
+    try:
+        if environment.tailbreak is None or environment.tailbreak.is_begun:
+            environment.tailbreak = None
+            _open_run(environment)
+    except TailbreakError as error:
+        logger.error("%s", error)  # noqa: TRY400  the message is the whole story
+        environment.process_exit_code = int(error.exit_code)
+        gevent.spawn(_end_test, environment)
+    else:
+        gevent.spawn(_run_plan, environment, environment.tailbreak)
 
 
-def _run_plan(environment: Any) -> None:
-    """Run the plan once all users are there, then end the test."""
-    engine: LoadEngine = environment.tailbreak
-    _wait_for_users(engine, environment.runner)
-    engine.run()
-    if engine.is_stopping and not engine.is_failed:
-        return  # whoever stopped it ends the test
-    engine.close()
+def _run_plan(environment: Any, run: SoloRun | Conductor) -> None:
+    """Run the plan, then end the test unless somebody else is ending it."""
+    run.run()
+    if not run.is_stopped:
+        finish(run)
+        _end_test(environment)
+
+
+def _end_test(environment: Any) -> None:
     if environment.parsed_options.headless:
         environment.runner.quit()
     else:
         environment.runner.stop()
 
 
-def _wait_for_users(engine: LoadEngine, runner: Any) -> None:
-    """Until every user that was spawned has reported for work."""
-    until_ns = time.monotonic_ns() + int(REGISTRATION_LIMIT_S * 1e9)
-    while time.monotonic_ns() < until_ns:
-        n_expected = min(engine.n_users, runner.user_count)
-        if runner.state == STATE_RUNNING and engine.n_registered >= n_expected:
-            return
-        gevent.sleep(0.01)
-
-
 def _on_stopping(environment: Any, **_kwargs: Any) -> None:
     """Before Locust kills its users: let what is in flight finish, or be recorded as cancelled."""
-    _finish(environment)
+    _stop(environment.tailbreak)
+
+
+def _stop(run: Run | None) -> None:
+    """Locust is ending this run."""
+    if run is not None:
+        run.is_stopped = True
+        finish(run)
 
 
 def _on_test_stop(environment: Any, **_kwargs: Any) -> None:
     """A run that the web page started is over: make its report; the page goes on being served."""
-    if not environment.parsed_options.headless and _has_verdict(environment):
+    run = _led(environment)
+    if run is not None and not environment.parsed_options.headless and _has_verdict(environment):
+        sys.stderr.write(f"{run.state.summary}\n")
         gevent.spawn(environment.tailbreak_report.tell)
 
 
 def _on_quitting(environment: Any, **_kwargs: Any) -> None:
-    engine = _finish(environment)
-    if engine is None:
+    _stop(environment.tailbreak)
+    run = _led(environment)
+    if run is None:
         return
-    sys.stderr.write(f"{engine.summary}\n")
-    environment.process_exit_code = int(engine.exit_code)
-    if engine.is_begun and engine.exit_code == ExitCode.INPUT_OR_SETUP:
-        sys.stderr.write(f"what was recorded is kept: tailbreak report {engine.run_path}\n")
+    state = run.state
+    sys.stderr.write(f"{state.summary}\n")
+    environment.process_exit_code = int(state.exit_code)
+    if run.is_begun and state.exit_code == ExitCode.INPUT_OR_SETUP:
+        sys.stderr.write(f"what was recorded is kept: tailbreak report {state.session.run.path}\n")
     if _has_verdict(environment):
         environment.process_exit_code = environment.tailbreak_report.verdict().exit_code
 
@@ -220,18 +300,16 @@ def _tell_verdict(environment: Any, **_kwargs: Any) -> None:
 
 def _has_verdict(environment: Any) -> bool:
     """Whether this process, and not `tailbreak run`, reports a run that has something to report."""
-    engine: LoadEngine | None = getattr(environment, "tailbreak", None)
-    if engine is None or environment.tailbreak_report is None:
+    run = _led(environment)
+    if run is None or environment.tailbreak_report is None:
         return False
-    return engine.is_begun and engine.exit_code != ExitCode.INPUT_OR_SETUP
+    return run.is_begun and run.state.exit_code != ExitCode.INPUT_OR_SETUP
 
 
-def _finish(environment: Any) -> LoadEngine | None:
-    engine: LoadEngine | None = getattr(environment, "tailbreak", None)
-    if engine is not None and not engine.is_closed:
-        engine.drain()
-        engine.close()
-    return engine
+def _led(environment: Any) -> SoloRun | Conductor | None:
+    """The run, where this process leads it."""
+    run = environment.tailbreak
+    return run if isinstance(run, (SoloRun, Conductor)) else None
 
 
 events.init_command_line_parser.add_listener(_on_parser)
@@ -239,4 +317,3 @@ events.init.add_listener(_on_init)
 events.test_start.add_listener(_on_test_start)
 events.test_stopping.add_listener(_on_stopping)
 events.test_stop.add_listener(_on_test_stop)
-events.quitting.add_listener(_on_quitting)

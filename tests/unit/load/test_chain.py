@@ -254,7 +254,7 @@ def test_a_cancelled_chain_leaves_one_record_with_the_calls_it_made(tmp_path: Pa
     """Past the grace: no further call is sent, the row says at which call it ended."""
     with truth_server(ttft_ms=150) as truth:
         run = Run(truth.url, tmp_path, chained(depth=9))
-        gevent.spawn_later(0.4, run.engine.drain, 0.1)
+        gevent.spawn_later(0.4, run.solo.drain, 0.1)
         run.to_end()
         log = truth.log()
     _, records = records_of(run.path)
@@ -268,7 +268,7 @@ def test_a_stop_ends_a_chain_in_its_pause(tmp_path: Path) -> None:
     """Think time of 30 s between the calls: a stop does not wait for it."""
     with truth_server() as truth:
         run = Run(truth.url, tmp_path, chained(think_time_s=30.0))
-        gevent.spawn_later(0.5, run.engine.drain, 5.0)
+        gevent.spawn_later(0.5, run.solo.drain, 5.0)
         run.to_end()
         assert len(truth.log()) == 4
     _, records = records_of(run.path)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from harness.load.dispatcher import OPEN_LOOP_LEAD_NS, Dispatcher
+from harness.load.dispatcher import OPEN_LOOP_LEAD_NS, Dispatcher, n_users_needed
 from harness.plan.plan import Cell, Plan, PlannedRequest, Segment
 
 MS = 1_000_000
@@ -127,10 +127,9 @@ def test_the_plan_ends() -> None:
     dispatcher = Dispatcher(make_plan(make_segment("a", 1)))
     dispatcher.begin(0)
     serve(dispatcher, 0, now_ms=0, done_ms=1)
-    dispatcher.end()
+    assert dispatcher.end()
     assert dispatcher.begin(2) is None
     assert dispatcher.next_for(0, 2) is None
-    assert dispatcher.n_segments_done == 1
 
 
 OPEN = make_cell(concurrency=None, rate_rps=100.0)
@@ -173,13 +172,12 @@ def test_a_stop_ends_the_segment_once_nothing_is_in_flight() -> None:
     dispatcher = Dispatcher(make_plan(make_segment("a", 9), make_segment("b", 9)))
     dispatcher.begin(0)
     dispatcher.next_for(0, 0)
-    dispatcher.stop()
+    dispatcher.stop(0)
     assert dispatcher.next_for(1, 0) is None
     assert not dispatcher.is_segment_over
     dispatcher.recorded()
     assert dispatcher.is_segment_over
-    dispatcher.end()
-    assert dispatcher.n_segments_done == 0
+    assert not dispatcher.end()
     assert dispatcher.begin(1) is None
 
 
@@ -188,7 +186,7 @@ def test_what_was_never_sent_leaves_no_record() -> None:
     dispatcher = open_dispatcher(0, 1000)
     dispatcher.next_for(0, 0)
     dispatcher.next_for(1, 0)
-    dispatcher.stop()
+    dispatcher.stop(0)
     dispatcher.give_back()
     assert not dispatcher.is_segment_over
     dispatcher.recorded()
@@ -211,4 +209,4 @@ def test_users_needed(
     cells = tuple(make_cell(f"c{i}", concurrency=c) for i, c in enumerate(concurrencies))
     segments = tuple(make_segment(cell.id, n_requests, cell=cell.id) for cell in cells)
     plan = make_plan(*segments, cells=cells)
-    assert Dispatcher(plan).n_users_needed(n_open) == needed
+    assert n_users_needed(plan, n_open) == needed

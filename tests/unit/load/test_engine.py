@@ -12,7 +12,7 @@ import pytest
 
 from harness.base.errors import ExitCode, RecordError, SetupError
 from harness.load import session as sessions
-from harness.load.engine import LoadEngine
+from harness.load.solo import SoloRun
 from harness.records.request import Outcome, RequestRecord
 from harness.scenario.read import validate_scenario
 from tests.e2e.truth_process import Truth, records_of, scenario_values, true_entries, truth_server
@@ -27,23 +27,23 @@ class Run:
         scenario = validate_scenario(values, "test")
         run = sessions.prepare(scenario, url, folder)
         self.path = run.path
-        self.engine = LoadEngine(sessions.reopen(run.path), url, self._report)
+        self.solo = SoloRun(sessions.reopen(run.path), url, self._report)
         self.reported: list[RequestRecord] = []
-        users = [self.engine.new_user() for _ in range(self.engine.n_users)]
-        self.greenlets = [gevent.spawn(user.run) for user in users]
+        users = [self.solo.enter() for _ in range(self.solo.n_users)]
+        self.greenlets = [gevent.spawn(user.run) for user in users if user]
 
     def _report(self, record: RequestRecord, _n_bytes: int) -> None:
         self.reported.append(record)
 
     def to_end(self) -> "Run":
         """Run the whole plan."""
-        self.engine.run()
+        self.solo.run()
         self.close()
         return self
 
     def close(self) -> None:
         """Close the run, require that every user has left, and give the priority back."""
-        self.engine.close()
+        self.solo.close()
         os.setpriority(os.PRIO_PROCESS, 0, self._nice)
         gevent.joinall(self.greenlets, timeout=5)
         assert all(greenlet.ready() for greenlet in self.greenlets)
@@ -66,7 +66,7 @@ def test_every_planned_request_is_sent_recorded_and_reported_once(tmp_path: Path
     planned = {(s.id, r.index) for s in session.plan.segments for r in s.requests}
     assert {(record.segment, record.index) for record in records} == planned
     assert len(records) == len(run.reported) == len(log) == len(planned) == 56
-    assert run.engine.exit_code is ExitCode.PASS
+    assert run.solo.state.exit_code is ExitCode.PASS
     assert run.read("run.json")["status"] == "complete"
 
 
@@ -153,7 +153,7 @@ def test_failures_are_records_and_decide_the_exit_code(tmp_path: Path) -> None:
     assert outcomes[Outcome.HTTP_ERROR] == 56 // 3
     assert outcomes[Outcome.OK_LENGTH] == 56 - 56 // 3
     assert {record.error for record in records if not record.outcome.is_ok} == {"HTTP 500: planted"}
-    assert run.engine.exit_code is ExitCode.REQUESTS_FAILED
+    assert run.solo.state.exit_code is ExitCode.REQUESTS_FAILED
 
 
 def test_a_run_without_a_single_answer_is_no_measurement(tmp_path: Path) -> None:
@@ -162,28 +162,28 @@ def test_a_run_without_a_single_answer_is_no_measurement(tmp_path: Path) -> None
         run = whole_run(truth, tmp_path)
     _, records = records_of(run.path)
     assert {record.outcome for record in records} == {Outcome.REJECTED}
-    assert run.engine.exit_code is ExitCode.UNDECIDED
+    assert run.solo.state.exit_code is ExitCode.UNDECIDED
 
 
 def test_a_stop_drains_what_is_in_flight(tmp_path: Path) -> None:
     """Stopped in the middle: what was sent is recorded whole, and the run is partial."""
     with truth_server(ttft_ms=100) as truth:
         run = Run(truth.url, tmp_path, scenario_values())
-        gevent.spawn_later(0.25, run.engine.drain, 5.0)
+        gevent.spawn_later(0.25, run.solo.drain, 5.0)
         run.to_end()
         log = truth.log()
     _, records = records_of(run.path)
     assert 0 < len(records) == len(log) < 56
     assert {record.outcome for record in records} == {Outcome.OK_LENGTH}
     assert run.read("run.json")["status"] == "partial"
-    assert run.engine.exit_code is ExitCode.UNDECIDED
+    assert run.solo.state.exit_code is ExitCode.UNDECIDED
 
 
 def test_past_the_grace_requests_are_cancelled_and_recorded(tmp_path: Path) -> None:
     """Answers that would take 20 s: each of the four in flight leaves a `cancelled` record."""
     with truth_server(ttft_ms=20_000) as truth:
         run = Run(truth.url, tmp_path, scenario_values())
-        gevent.spawn_later(0.3, run.engine.drain, 0.2)
+        gevent.spawn_later(0.3, run.solo.drain, 0.2)
         run.to_end()
     _, records = records_of(run.path)
     assert [record.outcome for record in records] == [Outcome.CANCELLED] * 4
@@ -194,10 +194,10 @@ def test_killed_users_leave_their_records(tmp_path: Path) -> None:
     """Locust kills a user's greenlet: its request in flight is recorded as cancelled."""
     with truth_server(ttft_ms=20_000) as truth:
         run = Run(truth.url, tmp_path, scenario_values())
-        runner = gevent.spawn(run.engine.run)
+        runner = gevent.spawn(run.solo.run)
         gevent.sleep(0.3)
         gevent.killall(run.greenlets)
-        run.engine.drain(0.1)
+        run.solo.drain(0.1)
         runner.join(timeout=5)
         run.close()
     _, records = records_of(run.path)
@@ -218,12 +218,12 @@ def test_a_store_that_fails_stops_the_run(tmp_path: Path) -> None:
     """Records that cannot be written end the run with the store's own error and exit code 2."""
     with truth_server(ttft_ms=20) as truth:
         run = Run(truth.url, tmp_path, scenario_values())
-        run.engine._writer._failure = "No space left on device"
-        run.engine.run()
+        run.solo.engine._writer._failure = "No space left on device"
+        run.solo.run()
         with pytest.raises(RecordError):
-            run.engine._writer.append(RequestRecord(outcome=Outcome.OK, intended_ns=0))
+            run.solo.engine._writer.append(RequestRecord(outcome=Outcome.OK, intended_ns=0))
         run.close()
-    assert run.engine.exit_code is ExitCode.INPUT_OR_SETUP
+    assert run.solo.state.exit_code is ExitCode.INPUT_OR_SETUP
     assert len(run.reported) < 56
 
 
@@ -243,7 +243,7 @@ def test_a_bug_of_ours_ends_the_run_and_loses_no_row(
     _, records = records_of(run.path)
     assert len(records) == len(log) < 56
     assert all("planted" in (record.error or "") for record in records)
-    assert run.engine.exit_code is ExitCode.INPUT_OR_SETUP
+    assert run.solo.state.exit_code is ExitCode.INPUT_OR_SETUP
 
 
 def test_progress_and_client_files_tell_the_end(tmp_path: Path) -> None:
