@@ -3,7 +3,8 @@ from pathlib import Path
 import pytest
 
 from harness.base.errors import ScenarioError
-from harness.scenario.read import MAX_BYTES, parse_scenario, read_scenario, validate_scenario
+from harness.scenario.read import parse_scenario, read_scenario, validate_scenario
+from harness.scenario.toml_file import MAX_BYTES
 
 HEAD = 'schema = 1\nname = "x"\ntitle = "X"\n'
 AXES = "[axes]\nprompt_tokens = [64, 128]\n"
