@@ -14,6 +14,7 @@ from harness.cli.plan import plan
 from harness.cli.report import report
 from harness.cli.run import run
 from harness.cli.serve import serve
+from harness.cli.truth import truth
 
 INTERRUPTED: Final = 130
 """What the command-line library makes of Ctrl-C."""
@@ -33,6 +34,7 @@ app.command()(run)
 app.command()(report)
 app.command()(plan)
 app.command()(serve)
+app.command()(truth)
 
 
 def _version(wanted: bool) -> None:

@@ -12,6 +12,7 @@ import gevent
 
 from harness.base.clock import SystemClock
 from harness.base.errors import TailbreakError
+from harness.base.scheduling import ask_for_priority, ask_for_short_slices
 from harness.load import session as sessions
 from harness.load.alarm import Alarm
 from harness.load.client.adapters import build_adapter
@@ -26,7 +27,6 @@ from harness.load.handout import Handout, Turns
 from harness.load.materialise import Prompts, materialise
 from harness.load.observers import Observer, StoreObserver
 from harness.load.record_keeper import RecordKeeper, Report
-from harness.load.scheduling import ask_for_priority, ask_for_short_slices
 from harness.load.session import Session
 from harness.load.virtual_user import VirtualUser, Wording
 from harness.plan.plan import Segment

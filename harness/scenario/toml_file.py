@@ -1,4 +1,4 @@
-"""TOML file to a strict model: every problem at once, each with its place and what is allowed there.
+"""TOML file to a strict model: every problem at once, with its place and what is allowed there.
 
 Knows no concept: scenarios and the laws of the truth server are read the same way.
 """

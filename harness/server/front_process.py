@@ -8,7 +8,6 @@ the other notices. A front whose engine died answers with errors for a short whi
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
 import os
 import signal
@@ -27,6 +26,7 @@ from harness.server.front import Front
 from harness.server.front_protocol import protocol_class
 from harness.server.http_api import build_app
 from harness.server.journal import Journal
+from harness.server.listener import bind
 from harness.server.metrics_endpoint import ServerMetrics
 from harness.server.phases import GcPauses
 from harness.server.tokenizer import TextTokenizer
@@ -36,41 +36,11 @@ if TYPE_CHECKING:
 
     from harness.server.options import ServerOptions
 
-_BACKLOG = 2048
 _log = logging.getLogger(__name__)
 
 
 class EngineDiedError(SetupError):
     """The engine process ended while the server was running."""
-
-
-def bind(host: str, port: int) -> socket.socket:
-    """Bind the address the server will listen on.
-
-    Raises:
-        SetupError: The port is taken, or the host is not this machine's.
-    """
-    try:
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        listener = socket.socket(family, socket.SOCK_STREAM)
-    except OSError as error:
-        raise SetupError(f"--host {host}: {error}. Give an address of this machine.") from error
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((host, port))
-        listener.listen(_BACKLOG)
-    except OSError as error:
-        listener.close()
-        if error.errno == errno.EADDRINUSE:
-            raise SetupError(
-                f"port {port} on {host} is taken. Stop what listens there, or give another port "
-                "with --port (0 takes any free one)."
-            ) from error
-        raise SetupError(
-            f"--host {host} --port {port}: cannot be bound ({error.strerror}). Give an address of "
-            "this machine and a port above 1023."
-        ) from error
-    return listener
 
 
 def start_engine(options: ServerOptions) -> tuple[subprocess.Popen[bytes], socket.socket]:

@@ -23,6 +23,7 @@ from harness.base.errors import SetupError
 from harness.server.options import ServerOptions
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from types import TracebackType
 
 _START_TIMEOUT_S: Final = 120.0
@@ -90,18 +91,22 @@ def start_server(options: ServerOptions, *, timeout_s: float = _START_TIMEOUT_S)
     Raises:
         SetupError: It ended, or did not answer in time; the message holds its last lines.
     """
+    return start_verb("serve", to_arguments(options), timeout_s=timeout_s)
+
+
+def start_verb(
+    verb: str, arguments: Sequence[str], *, timeout_s: float = _START_TIMEOUT_S
+) -> RunningServer:
+    """Start a verb of the command line that serves HTTP; wait until it answers `/healthz`.
+
+    Raises:
+        SetupError: It ended, or did not answer in time; the message holds its last lines.
+    """
     errors = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115  lives as long as the server
     root = str(Path(__file__).parents[2])
     paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
     process = subprocess.Popen(  # noqa: S603  our own module
-        [
-            sys.executable,
-            "-m",
-            "harness.cli.main",
-            "serve",
-            "--ends-with-stdin",
-            *to_arguments(options),
-        ],
+        [sys.executable, "-m", "harness.cli.main", verb, "--ends-with-stdin", *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=errors,

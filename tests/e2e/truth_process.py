@@ -1,12 +1,9 @@
-"""Starts the truth server as its own process, and tiny runs against it."""
+"""Truth servers with constant latencies, and tiny runs against them."""
 
 import json
-import subprocess
-import sys
-import urllib.request
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,39 +11,38 @@ from harness.load.session import Session, reopen
 from harness.records.columns import from_table
 from harness.records.request import RequestRecord
 from harness.records.store import read_rows
+from harness.server.truth.process import TruthProcess, start_truth
 
-SCRIPT = Path(__file__).with_name("truth_server.py")
-
-
-@dataclass(frozen=True)
-class Truth:
-    """A running truth server."""
-
-    url: str
-
-    def log(self) -> list[dict[str, Any]]:
-        """What it really did, one entry per request."""
-        with urllib.request.urlopen(f"{self.url}/log", timeout=10) as reply:
-            entries: list[dict[str, Any]] = json.load(reply)
-            return entries
+Truth = TruthProcess
 
 
 @contextmanager
-def truth_server(**options: float | bool) -> Iterator[Truth]:
-    """A truth server with these options (`ttft_ms=20`), stopped at the end."""
-    command = [sys.executable, str(SCRIPT)]
-    for name, value in options.items():
-        command.append(f"--{name.replace('_', '-')}")
-        if value is not True:
-            command.append(str(value))
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    try:
-        yield Truth(f"http://127.0.0.1:{int(process.stdout.readline())}")
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
+def truth_server(
+    *,
+    ttft_ms: float = 5.0,
+    gap_ms: float = 1.0,
+    fail_every: int = 0,
+    fail_status: int = 500,
+    freeze_at: int = 0,
+    freeze_s: float = 0.0,
+    no_tokenize: bool = False,
+) -> Iterator[Truth]:
+    """A truth server with constant latencies, stopped at the end."""
+    law: dict[str, Any] = {
+        "schema": 1, "name": "constant", "title": "Constant", "tokenizes": not no_tokenize,
+        "ttft": {"base_s": ttft_ms / 1e3},
+        "itl": {"base_s": gap_ms / 1e3},
+        "truth": {"found": ["none"]},
+    }  # fmt: skip
+    if fail_every:
+        law["failures"] = {"every": fail_every, "status": fail_status}
+    if freeze_at:
+        law["stall"] = {"at_request": freeze_at, "length_s": freeze_s}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "law.toml"
+        path.write_text(to_toml(law))
+        with start_truth(path) as server:
+            yield server
 
 
 def scenario_values(**load: Any) -> dict[str, Any]:

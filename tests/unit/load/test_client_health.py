@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from harness.base.scheduling import NICE, SLICE_NS, ask_for_short_slices
 from harness.load.client.rx_timestamp import RxTimestamps
 from harness.load.client_health import ClientHealth
-from harness.load.scheduling import NICE, SLICE_NS, ask_for_short_slices
 
 
 def never(_due_ns: int) -> bool:
@@ -109,7 +109,7 @@ def test_priority_is_asked_for_and_never_forced(before: str, allowed: set[int]) 
     """Granted where permitted; a chosen nice value stays; without the privilege nothing breaks."""
     code = f"""
 import os
-from harness.load.scheduling import ask_for_priority
+from harness.base.scheduling import ask_for_priority
 {before}
 print(ask_for_priority())
 """

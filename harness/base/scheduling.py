@@ -1,4 +1,4 @@
-"""Asks the Linux scheduler to run the load process soon: it needs little, but at once.
+"""Asks the Linux scheduler to run a measuring process soon: it needs little, but at once.
 
 On a busy machine a process that wakes up waits until others have used up their time slice, some
 milliseconds each. A short slice of our own moves the wake-up forward and takes nothing from
