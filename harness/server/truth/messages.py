@@ -12,7 +12,6 @@ from typing import Any, Final
 
 TEMPLATE_TOKENS: Final = 4
 MAX_TOKENS: Final = 100_000
-TEXTS: Final = {"messages", "prompt"}
 NUMBERS: Final = {
     "cot_depth": 0.0,
     "frequency_penalty": 0.0,
@@ -95,8 +94,15 @@ def parse_ask(body: dict[str, Any], *, is_chat: bool) -> Ask:
         n_output=n_output,
         seed=_whole(body, "seed", 0, most=2**63),
         factors={**factors, "prompt_tokens": float(n_prompt)},
-        body={key: digest(value) if key in TEXTS else value for key, value in body.items()},
+        body={key: without_texts(key, value) for key, value in body.items()},
     )
+
+
+def without_texts(name: str, value: Any) -> Any:
+    """A field of a body, its texts as digests."""
+    if name == "messages":
+        return [{**item, "content": digest(item["content"])} for item in value]
+    return digest(value) if name == "prompt" else value
 
 
 def digest(value: Any) -> str:
