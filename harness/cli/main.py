@@ -3,14 +3,14 @@
 import contextlib
 import signal
 import sys
-from typing import Annotated, Final, NoReturn
+from typing import Annotated, Any, Final, NoReturn
 
-import click
 import typer
 
 import harness
 from harness.base.errors import ExitCode, TailbreakError
 from harness.cli.plan import plan
+from harness.cli.probe import probe
 from harness.cli.report import report
 from harness.cli.run import run
 from harness.cli.serve import serve
@@ -18,6 +18,9 @@ from harness.cli.truth import truth
 
 INTERRUPTED: Final = 130
 """What the command-line library makes of Ctrl-C."""
+
+UsageProblem: Final[Any] = typer.BadParameter.__mro__[2]
+"""Whatever is wrong on the command line: click's class, of which newer typers have a copy."""
 
 app = typer.Typer(
     name="tailbreak",
@@ -35,6 +38,7 @@ app.command()(report)
 app.command()(plan)
 app.command()(serve)
 app.command()(truth)
+app.command()(probe)
 
 
 def _version(wanted: bool) -> None:
@@ -59,12 +63,12 @@ def main() -> None:
         code = app(standalone_mode=False)
     except TailbreakError as error:
         _leave(str(error), error.exit_code)
-    except click.ClickException as error:
+    except UsageProblem as error:
         error.show()
         sys.exit(error.exit_code)
     except OSError as error:
         _leave(str(error), ExitCode.INPUT_OR_SETUP)
-    except (KeyboardInterrupt, click.Abort):
+    except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
     if code == INTERRUPTED:
         _leave("interrupted", ExitCode.INPUT_OR_SETUP)

@@ -16,7 +16,7 @@ _COMBINED: Final[Mapping[str, _Combine]] = {
     **dict.fromkeys(
         ("n_missing_stamps", "n_starved", "n_due_unsent", "n_users", "n_inexact_prompts"), sum
     ),
-    **dict.fromkeys(("short_slices", "exact_timer", "prompts_counted"), all),
+    **dict.fromkeys(("short_slices", "exact_timer", "prompts_counted", "connections_kept"), all),
 }  # fmt: skip
 """`stamps`: "user" sorts after "kernel", so the weakest source is the greatest. `clock_steps`: all
 processes look at the same clock, so the most that one saw is what happened."""

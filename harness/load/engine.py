@@ -19,6 +19,7 @@ from harness.load.client.adapters import build_adapter
 from harness.load.client.deadlines import Timeouts
 from harness.load.client.endpoint import resolve
 from harness.load.client.http import HttpClient
+from harness.load.client.keep_alive import KeepAlive
 from harness.load.client.plain_http import PlainHttp
 from harness.load.client.rx_timestamp import RxTimestamps
 from harness.load.client_health import ClientHealth
@@ -71,6 +72,7 @@ class LoadEngine:
         self._key = sessions.api_key(scenario)
         sessions.check_target(url, self._key)
         self._endpoint = resolve(url)
+        self._keep_alive = KeepAlive()
         self._stamps = RxTimestamps.detect()
         adapter = build_adapter(scenario.target.api, scenario.target.omit)
         self._prompts = self._build_prompts(url, is_chat=adapter.is_chat)
@@ -125,7 +127,7 @@ class LoadEngine:
             total_s=load.total_timeout_s,
         )
 
-        client = HttpClient(self._endpoint, timeouts, self._stamps)
+        client = HttpClient(self._endpoint, timeouts, self._stamps, self._keep_alive)
         user = VirtualUser(len(self._users), self._handout, client, self._wording, self._keeper)
         self._users.append(user)
         return user
@@ -177,6 +179,7 @@ class LoadEngine:
         except TailbreakError as error:
             self._on_failure(error)
         self._alarm.close()
+        self._keep_alive.close()
         self._stamps.close()
 
     @property
@@ -197,6 +200,7 @@ class LoadEngine:
             "max_starvation_s": self._dispatcher.max_wait_ns / 1e9,
             "n_due_unsent": self._dispatcher.n_due_unsent,
             "n_users": len(self._users),
+            "connections_kept": self._keep_alive.is_kept,
             "short_slices": self._has_short_slices,
             "nice": self._nice,
             "exact_timer": self._has_exact_timer,

@@ -13,9 +13,9 @@ Share = Annotated[float, Field(ge=0.0, le=1.0)]
 Positive = Annotated[float, Field(gt=0.0)]
 Tokens = Annotated[int, Field(ge=1, le=1_000_000)]
 Api = Literal["openai-chat", "openai-completions", "llamacpp-chat", "llamacpp-completions"]
-SamplingField = Literal[
+OmittableField = Literal[
     "temperature", "top_p", "top_k", "min_p",
-    "frequency_penalty", "presence_penalty", "repetition_penalty",
+    "frequency_penalty", "presence_penalty", "repetition_penalty", "seed", "stream_options",
 ]  # fmt: skip
 LatencyMetric = Literal["ttft_s", "ttfo_s", "itl_s", "tpot_s", "e2e_s"]
 
@@ -40,12 +40,12 @@ class BundledServer(Strict):
 class Target(Strict):
     """Who is measured.
 
-    `omit`: sampling fields that the target refuses, left out of every request.
+    `omit`: fields that the target refuses, left out of every request.
     """
 
     url: str | None = None
     api: Api = "openai-chat"
-    omit: Annotated[list[SamplingField], Field(max_length=7)] = []
+    omit: Annotated[list[OmittableField], Field(max_length=9)] = []
     model: Annotated[str, Field(min_length=1, max_length=200)] = "tiny"
     api_key_env: str | None = Field(default=None, pattern=r"^[A-Z_][A-Z0-9_]*$")
     server: BundledServer = BundledServer()

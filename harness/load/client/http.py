@@ -16,6 +16,7 @@ from gevent.hub import Waiter
 from harness.load.client.deadlines import Deadlines, Timeouts
 from harness.load.client.endpoint import Endpoint
 from harness.load.client.exchange import Exchange, HttpRequest, bounded
+from harness.load.client.keep_alive import KeepAlive
 from harness.load.client.native_socket import NativeSocket, native_socket
 from harness.load.client.response import MAX_BODY_BYTES, ResponseError, ResponseReader
 from harness.load.client.rx_timestamp import ANCILLARY_SIZE, RxTimestamps
@@ -32,9 +33,18 @@ class HttpClient:
     """One user's client: one request at a time, on one connection.
 
     Greenlet rule: `begin` and `wait` from one greenlet; `cancel` from any other.
+
+    Without `keep_alive` a connection is used again whenever HTTP says that it may be.
     """
 
-    def __init__(self, endpoint: Endpoint, timeouts: Timeouts, stamps: RxTimestamps) -> None:
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        timeouts: Timeouts,
+        stamps: RxTimestamps,
+        keep_alive: KeepAlive | None = None,
+    ) -> None:
+        self._keep_alive = keep_alive
         self._endpoint = endpoint
         self._timeouts = timeouts
         self._stamps = stamps
@@ -101,6 +111,8 @@ class HttpClient:
         self._disarm()
         if not (self._failure is None and self._reader.can_be_reused and not self._is_cut_short):
             self.close()
+        elif self._keep_alive is not None and not self._keep_alive.is_kept:
+            self._leave(self._keep_alive)
         return self._result()
 
     def cancel(self) -> None:
@@ -119,6 +131,16 @@ class HttpClient:
             self._sock.close()
             self._sock = None
         self._n_on_connection = 0
+
+    def _leave(self, keep_alive: KeepAlive) -> None:
+        """Nothing says that this connection will live: have it watched, or close it."""
+        if self._reading is not None:
+            self._reading.stop()
+            self._reading.close()
+            self._reading = None
+        if self._sock is not None and keep_alive.watch(self._sock):
+            self._sock = None
+        self.close()
 
     # connecting
 

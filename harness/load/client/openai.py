@@ -58,24 +58,28 @@ class _OpenAi:
 
     def body(self, ask: Ask) -> dict[str, Any]:
         """The request body as plain JSON values."""
-        sampling = {n: value for n, value in ask.sampling.items() if n not in self._omit}
         body: dict[str, Any] = {
             "model": ask.model,
             **self._prompt(ask),
             "max_tokens": ask.max_tokens,
             "stream": True,
-            "stream_options": {"include_usage": True},
-            **{self.spelling.get(name, name): value for name, value in sampling.items()},
-            **self.extra,
         }
-        if ask.seed is not None:
-            body["seed"] = ask.seed
-        if ask.ignore_eos:
-            body["ignore_eos"] = True
-        if ask.cot_depth > 0:
-            body["cot_depth"] = ask.cot_depth
-            body["cot_step_tokens"] = ask.cot_step_tokens
+        for name, value in self._fields(ask).items():
+            if name not in self._omit:
+                body[self.spelling.get(name, name)] = value
         return body
+
+    def _fields(self, ask: Ask) -> dict[str, Any]:
+        """What a target may refuse, under our names."""
+        fields = {"stream_options": {"include_usage": True}, **ask.sampling, **self.extra}
+        if ask.seed is not None:
+            fields["seed"] = ask.seed
+        if ask.ignore_eos:
+            fields["ignore_eos"] = True
+        if ask.cot_depth > 0:
+            fields["cot_depth"] = ask.cot_depth
+            fields["cot_step_tokens"] = ask.cot_step_tokens
+        return fields
 
     def _prompt(self, ask: Ask) -> dict[str, Any]:
         raise NotImplementedError

@@ -8,6 +8,8 @@ import http.client
 import json
 import socket
 import threading
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from harness.base.errors import SetupError
@@ -20,10 +22,11 @@ PIECE_BYTES = 65_536
 
 
 class Reply(NamedTuple):
-    """An HTTP answer."""
+    """An HTTP answer; header names in lower case."""
 
     status: int
     body: bytes
+    headers: Mapping[str, str] = MappingProxyType({})
 
     def json(self) -> Any:
         """The body as JSON, None where it is none."""
@@ -99,7 +102,8 @@ class PlainHttp:
                     raise http.client.HTTPException(f"more than {MAX_BYTES:,} bytes")
             if self._is_late:
                 raise http.client.HTTPException("late")
-            return Reply(response.status, bytes(body))
+            headers = {name.lower(): value for name, value in response.getheaders()}
+            return Reply(response.status, bytes(body), headers)
         finally:
             deadline.cancel()
 

@@ -7,7 +7,7 @@ import pytest
 
 from harness.load.client.adapter import Ask
 from harness.load.client.adapters import NAMES, build_adapter
-from harness.scenario.schema import Api, Sampling, SamplingField
+from harness.scenario.schema import Api, OmittableField, Sampling
 
 SAMPLING = Sampling(repetition_penalty=1.3, temperature=0.5).model_dump()
 
@@ -24,7 +24,7 @@ def body(api: str, *omit: str) -> dict[str, Any]:
 def test_scenario_and_client_know_the_same_names() -> None:
     """Every `target.api` has its adapter, every sampling field can be left out."""
     assert set(NAMES) == set(get_args(Api))
-    assert set(get_args(SamplingField)) == set(Sampling.model_fields)
+    assert set(get_args(OmittableField)) == {*Sampling.model_fields, "seed", "stream_options"}
 
 
 @pytest.mark.parametrize("api", NAMES)
@@ -44,6 +44,7 @@ def test_every_sampling_value_is_sent_under_one_name(api: str) -> None:
 @pytest.mark.parametrize("api", NAMES)
 def test_what_a_target_refuses_is_left_out(api: str) -> None:
     """`target.omit` takes fields out and leaves the others alone."""
-    sent = body(api, "top_k", "repetition_penalty")
-    assert not {"top_k", "repetition_penalty", "repeat_penalty"} & set(sent)
+    sent = body(api, "top_k", "repetition_penalty", "seed", "stream_options")
+    left_out = {"top_k", "repetition_penalty", "repeat_penalty", "seed", "stream_options"}
+    assert not left_out & set(sent)
     assert sent["min_p"] == 0.0

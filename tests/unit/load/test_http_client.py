@@ -12,6 +12,7 @@ from harness.load.client.deadlines import Timeouts
 from harness.load.client.endpoint import resolve
 from harness.load.client.exchange import Exchange, HttpRequest
 from harness.load.client.http import HttpClient
+from harness.load.client.keep_alive import KeepAlive
 from harness.load.client.rx_timestamp import RxTimestamps
 from harness.records.request import Outcome
 from tests.unit.load.scripted_server import OK, ScriptedServer, Step, chunked, serving, sized
@@ -24,8 +25,10 @@ FAST = Timeouts(connect_s=2.0, idle_s=5.0, total_s=10.0)
 
 
 @contextmanager
-def client_of(server: ScriptedServer, timeouts: Timeouts = FAST) -> Iterator[HttpClient]:
-    client = HttpClient(resolve(server.url), timeouts, STAMPS)
+def client_of(
+    server: ScriptedServer, timeouts: Timeouts = FAST, keep_alive: KeepAlive | None = None
+) -> Iterator[HttpClient]:
+    client = HttpClient(resolve(server.url), timeouts, STAMPS, keep_alive)
     try:
         yield client
     finally:
@@ -166,6 +169,34 @@ def test_a_reset_on_a_reused_connection_is_recorded_and_not_retried() -> None:
         assert (second.failure, second.is_reused) == (Outcome.RESET, True)
         assert (server.n_connections, len(server.requests)) == (1, 2)
         assert client.exchange(REQUEST).failure is None
+
+
+def test_a_server_that_closes_unannounced_is_never_sent_into_a_closing_connection() -> None:
+    """Until connections are seen to last each request has a new one: no reset, however late."""
+    script: list[Step] = ["read", sized(b"hello"), 0.02, "close"]
+    keep_alive = KeepAlive()
+    exchanges: list[Exchange] = []
+    with serving(script) as server, client_of(server, keep_alive=keep_alive) as client:
+        while keep_alive.is_kept is None or len(exchanges) < 20:
+            exchanges.append(client.exchange(REQUEST))
+            gevent.sleep(0.001)
+    assert keep_alive.is_kept is False
+    assert {(exchange.failure, exchange.is_reused) for exchange in exchanges} == {(None, False)}
+
+
+def test_a_connection_that_lasts_proves_that_others_are_kept() -> None:
+    """One is watched through; then the next one is used again and again."""
+    answers: list[Step] = ["read", sized(b"hello")]
+    keep_alive = KeepAlive()
+    scripts = [*answers, "hold"], [*answers * 3, "hold"]
+    with serving(*scripts) as server, client_of(server, keep_alive=keep_alive) as client:
+        client.exchange(REQUEST)
+        while keep_alive.is_kept is None:
+            gevent.sleep(0.01)
+        exchanges = [client.exchange(REQUEST) for _ in range(3)]
+    assert keep_alive.is_kept
+    assert [exchange.is_reused for exchange in exchanges] == [False, True, True]
+    assert server.n_connections == 2
 
 
 def test_connection_close_is_honoured() -> None:
