@@ -123,6 +123,8 @@ class Engine:
                 chosen = dict(
                     zip(drawing, self._sampler.choose(logits, drawing, watch), strict=True)
                 )
+            self.scheduler.advance(chunks)
+            watch.lap("kv")
         tokens, finished = self._postprocess(schedule, chosen, watch.last_ns)
         until_ns = watch.lap("stream")
         self._charge(schedule, watch, step_began_ns, was_idle=was_idle)
@@ -138,11 +140,10 @@ class Engine:
     def _postprocess(
         self, schedule: Schedule, chosen: dict[Sequence, Chosen], now_ns: int
     ) -> tuple[list[tuple[Sequence, Chosen, str]], list[tuple[Sequence, FinishReason]]]:
-        """Book what was computed, append the new tokens, and end what is complete."""
+        """Append the new tokens, and end what is complete."""
         tokens: list[tuple[Sequence, Chosen, str]] = []
         finished: list[tuple[Sequence, FinishReason]] = []
-        for sequence, n_tokens in schedule.chunks:
-            sequence.n_computed += n_tokens
+        for sequence, _ in schedule.chunks:
             sequence.step_began_ns = sequence.step_began_ns or now_ns
         for sequence, token in chosen.items():
             if token.is_faulty:

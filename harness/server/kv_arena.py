@@ -14,6 +14,7 @@ import torch
 
 from harness.server.block_manager import BLOCK_SIZE, BlockManager, blocks_for
 from harness.server.contiguous import RangeAllocator, capacity_for
+from harness.server.prefix_cache import ROOT
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -106,14 +107,57 @@ class ContiguousCache:
 
 
 class PagedCache:
-    """A table of blocks per sequence, one more when the last is full; nothing is ever copied."""
+    """A table of blocks per sequence, one more when the last is full; nothing is ever copied.
+
+    With `prefix_cache`, full blocks stay findable by their tokens, and a new sequence begins with
+    those that hold the beginning of its context. Nobody writes into a full block, so none is copied
+    for being shared.
+    """
 
     def __init__(self, arena: KvArena) -> None:
         self._blocks = BlockManager(arena.n_slots // BLOCK_SIZE)
 
+    @property
+    def n_kept(self) -> int:
+        """Slots of blocks without an owner that a later prompt could still use."""
+        return self._blocks.n_kept * BLOCK_SIZE
+
     def reserve(self, sequence: Sequence) -> bool:
-        """Take blocks for the present context."""
-        return self.grow(sequence, len(sequence.tokens))
+        """Take blocks for the present context, those of a known prefix first."""
+        if sequence.mode.has_prefix_cache:
+            self._take_prefix(sequence)
+        if self.grow(sequence, len(sequence.tokens)):
+            return True
+        self.release(sequence)
+        sequence.n_computed = 0
+        return False
+
+    def _take_prefix(self, sequence: Sequence) -> None:
+        """Share the blocks that hold the beginning; the last token is always computed anew."""
+        found = self._blocks.index.match(sequence.tokens[:-1])
+        if not found:
+            return
+        blocks = [entry.block for entry in found]
+        self._blocks.share(blocks)
+        self._append(sequence, blocks)
+        sequence.n_computed = sequence.n_slots
+        sequence.n_entered = len(found)
+        sequence.chain = found[-1].serial
+
+    def enter(self, sequence: Sequence) -> None:
+        """Make the blocks findable that are full of computed keys and values."""
+        for number in range(sequence.n_entered, sequence.n_computed // BLOCK_SIZE):
+            begin = number * BLOCK_SIZE
+            sequence.chain = self._blocks.index.enter(
+                sequence.chain,
+                sequence.tokens[begin : begin + BLOCK_SIZE],
+                sequence.holding[number],
+            )
+            sequence.n_entered = number + 1
+
+    def forget_all(self) -> None:
+        """Keep nothing: the arena goes to the other layout."""
+        self._blocks.forget_all()
 
     def grow(self, sequence: Sequence, n_tokens: int) -> bool:
         """Append the blocks that are missing."""
@@ -123,23 +167,36 @@ class PagedCache:
         blocks = self._blocks.allocate(n_missing)
         if blocks is None:
             return False
+        self._append(sequence, blocks)
+        return True
+
+    def _append(self, sequence: Sequence, blocks: list[int]) -> None:
+        """Put blocks at the end of a sequence's table."""
         first = np.array(blocks, dtype=np.int64)[:, None] * BLOCK_SIZE
         added = (first + np.arange(BLOCK_SIZE, dtype=np.int64)).ravel()
         sequence.slots = np.concatenate((sequence.slots[: sequence.n_slots], added))
         sequence.holding += blocks
         sequence.n_slots += len(added)
-        return True
 
     def release(self, sequence: Sequence) -> None:
-        """Let go of every block."""
-        self._blocks.release(sequence.holding)
+        """Let go of every block, the last first: a prefix outlives what follows it."""
+        self._blocks.release(reversed(sequence.holding))
         sequence.holding = []
         sequence.n_slots = 0
+        sequence.n_entered = 0
+        sequence.chain = ROOT
 
     def n_held(self, sequences: list[Sequence]) -> int:
         """Count each block once, shared or not."""
         return len({block for sequence in sequences for block in sequence.holding}) * BLOCK_SIZE
 
     def check_integrity(self, sequences: list[Sequence]) -> list[str]:
-        """Check the blocks against the sequences' tables."""
-        return self._blocks.check_integrity([sequence.holding for sequence in sequences])
+        """Check the blocks against the sequences' tables, and what is entered against tokens."""
+        problems = self._blocks.check_integrity([sequence.holding for sequence in sequences])
+        for sequence in sequences:
+            for number, block in enumerate(sequence.holding):
+                begin = number * BLOCK_SIZE
+                entered = self._blocks.index.tokens_of(block)
+                if entered not in {None, tuple(sequence.tokens[begin : begin + BLOCK_SIZE])}:
+                    problems.append(f"sequence {sequence.id} holds block {block} of other tokens")
+        return problems

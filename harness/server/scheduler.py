@@ -17,7 +17,9 @@ from harness.server.kv_arena import ContiguousCache, KvArena, KvCache, PagedCach
 from harness.server.sequence import BASELINE
 
 if TYPE_CHECKING:
-    from harness.server.sequence import Layout, Sequence
+    from collections.abc import Sequence as AbstractSequence
+
+    from harness.server.sequence import Layout, Mode, Sequence
 
 Obstacle = Literal["slot", "memory", "mode"]
 
@@ -54,9 +56,10 @@ class Scheduler:
     """Decides; owns the line of waiting sequences and the set of resident ones."""
 
     def __init__(self, arena: KvArena, *, max_num_seqs: int, max_num_batched_tokens: int) -> None:
+        self._paged = PagedCache(arena)
         self._caches: Final[dict[Layout, KvCache]] = {
             "contiguous": ContiguousCache(arena),
-            "paged": PagedCache(arena),
+            "paged": self._paged,
         }
         self._max_num_seqs = max_num_seqs
         self._budget = max_num_batched_tokens
@@ -64,6 +67,7 @@ class Scheduler:
         self.waiting: list[Sequence] = []
         self.resident: list[Sequence] = []
         self.n_evictions = 0
+        self.n_cache_hits = 0
 
     @property
     def has_work(self) -> bool:
@@ -79,6 +83,11 @@ class Scheduler:
     def n_held(self) -> int:
         """Arena slots in the hands of resident sequences."""
         return self._cache.n_held(self.resident)
+
+    @property
+    def n_kept(self) -> int:
+        """Arena slots without an owner that the prefix cache can still find."""
+        return self._paged.n_kept
 
     def add(self, sequence: Sequence) -> None:
         """Put a sequence into the line at its arrival order."""
@@ -140,12 +149,28 @@ class Scheduler:
             if head.mode != self.mode:
                 if self.resident:
                     return "mode"
-                self.mode = head.mode
+                self._change_mode(head.mode)
             if not self._cache.reserve(head):
                 return "memory"
+            if head.n_evictions == 0:
+                head.n_cached = head.n_computed
+                self.n_cache_hits += head.n_cached
             self.waiting.pop(0)
             insort(self.resident, head, key=_order)
         return "slot"
+
+    def _change_mode(self, mode: Mode) -> None:
+        """Let an empty arena run the next mode; the other layout will overwrite what is kept."""
+        if mode.layout != "paged":
+            self._paged.forget_all()
+        self.mode = mode
+
+    def advance(self, chunks: AbstractSequence[Chunk]) -> None:
+        """Book a step that has been run; full blocks become findable."""
+        for sequence, n_tokens in chunks:
+            sequence.n_computed += n_tokens
+            if self.mode.has_prefix_cache:
+                self._paged.enter(sequence)
 
     def _make_room(self, sequence: Sequence, n_tokens: int, chunks: dict[Sequence, int]) -> bool:
         """Grow a sequence, evicting the youngest until it fits or is itself the youngest."""

@@ -105,6 +105,9 @@ class Sequence:
         tokens: Prompt, forced and generated ids, in context order.
         mode: How the engine runs it.
         segments: What is to be generated, the answer last.
+        holding: What the arena's book-keeping gave it: one range, or blocks in order.
+        n_entered: How many of its blocks the prefix index has been told of; `chain` is the serial
+            number of the last.
         n_cached: Prompt tokens whose keys and values came from the prefix cache.
         slots: Arena slot of each context position, valid up to `n_slots`.
         n_accounts: How many of its first tokens carry the account of phases up to them.
@@ -133,6 +136,8 @@ class Sequence:
     slots: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     n_slots: int = 0
     holding: list[int] = field(default_factory=list)
+    n_entered: int = 0
+    chain: int = 0
     counts: PenaltyCounts | None = None
 
     def __post_init__(self) -> None:

@@ -9,14 +9,23 @@ from hypothesis.stateful import (
     rule,
 )
 
-from harness.server.block_manager import BlockManager
+from harness.server.block_manager import BLOCK_SIZE, BlockManager
 from harness.server.contiguous import RangeAllocator, capacity_for
 from harness.server.kv_arena import KvArena
 from harness.server.model import ModelConfig
-from harness.server.scheduler import Scheduler
-from harness.server.sequence import Mode, SamplingParams, Segment, Sequence
+from harness.server.prefix_cache import ROOT
+from harness.server.scheduler import Chunk, Scheduler
+from harness.server.sequence import BASELINE, Mode, SamplingParams, Segment, Sequence
 
 N_SLOTS = 512
+MODES = [
+    BASELINE,
+    Mode(is_adaptive=True),
+    Mode(layout="paged"),
+    Mode(layout="paged", has_prefix_cache=True),
+    Mode(layout="paged", has_prefix_cache=True),
+    Mode(layout="paged", has_prefix_cache=True, is_adaptive=True),
+]
 
 
 class Ranges(RuleBasedStateMachine):
@@ -61,7 +70,7 @@ class Ranges(RuleBasedStateMachine):
 
 
 class Blocks(RuleBasedStateMachine):
-    """Blocks are conserved and counted right, whatever is allocated, shared and released."""
+    """Blocks are conserved and counted right, whatever is allocated, shared, kept and released."""
 
     tables = Bundle("tables")
 
@@ -73,8 +82,10 @@ class Blocks(RuleBasedStateMachine):
     @rule(target=tables, count=st.integers(0, 10))
     def allocate(self, count: int) -> list[int]:
         """Take blocks; a refusal must mean that too few were free."""
-        n_free = self.manager.n_free
+        n_free, n_kept = self.manager.n_free, self.manager.n_kept
         blocks = self.manager.allocate(count)
+        if blocks is not None:  # kept blocks are given up only when no other is left
+            assert self.manager.n_kept == n_kept - max(0, count - (n_free - n_kept))
         assert (blocks is None) == (count > n_free)
         table = blocks or []
         self.held.append(table)
@@ -89,6 +100,37 @@ class Blocks(RuleBasedStateMachine):
         self.manager.share(shared)
         self.held.append(shared)
         return shared
+
+    @rule(table=tables, token=st.integers(0, 2), length=st.integers(1, 6))
+    def enter(self, table: list[int], token: int, length: int) -> None:
+        """Make the beginning of a living table findable under a text of one token."""
+        if not any(table is owned for owned in self.held):
+            return
+        serial = ROOT
+        for block in table[:length]:
+            if block in self.manager.index:
+                return
+            serial = self.manager.index.enter(serial, [token] * BLOCK_SIZE, block)
+
+    @rule(target=tables, token=st.integers(0, 2), n_tokens=st.integers(0, 100))
+    def share_found(self, token: int, n_tokens: int) -> list[int]:
+        """Own what the index finds, kept or held by others."""
+        found = self.manager.index.match([token] * n_tokens)
+        blocks = [entry.block for entry in found]
+        assert len(blocks) <= n_tokens // BLOCK_SIZE
+        for block in blocks:
+            assert self.manager.index.tokens_of(block) == (token,) * BLOCK_SIZE
+        self.manager.share(blocks)
+        self.held.append(blocks)
+        return blocks
+
+    @rule()
+    def forget_all(self) -> None:
+        """Give up everything that is kept, at a moment when nothing is held."""
+        if not any(self.held):
+            self.manager.forget_all()
+            assert self.manager.n_kept == 0
+            assert self.manager.n_free == self.manager.n_blocks
 
     @rule(table=consumes(tables))
     def release(self, table: list[int]) -> None:
@@ -105,27 +147,44 @@ class Blocks(RuleBasedStateMachine):
         assert self.manager.check_integrity(self.held) == []
 
 
+class Contents(KvArena):
+    """An arena that knows of each slot which context its keys and values stand for."""
+
+    def __init__(self) -> None:
+        config = ModelConfig(n_layers=1, n_heads=1, n_kv_heads=1, head_dim=2)
+        super().__init__(config, N_SLOTS, torch.float32)
+        self.contexts = [-1] * N_SLOTS
+
+    def move(self, source: int, target: int, n_tokens: int) -> None:
+        """Move what is known along."""
+        self.contexts[target : target + n_tokens] = self.contexts[source : source + n_tokens]
+
+
 class Scheduling(RuleBasedStateMachine):
-    """No command sequence makes the scheduler lose memory, overtake, or stop making progress."""
+    """No command sequence makes the scheduler lose memory, overtake, or stop making progress.
+
+    Nor does one let a sequence read keys and values that are not those of its own context, however
+    blocks are shared, kept and given up.
+    """
 
     def __init__(self) -> None:
         super().__init__()
-        config = ModelConfig(n_layers=1, n_heads=1, n_kv_heads=1, head_dim=2)
-        self.scheduler = Scheduler(
-            KvArena(config, N_SLOTS, torch.float32), max_num_seqs=4, max_num_batched_tokens=64
-        )
+        self.arena = Contents()
+        self.scheduler = Scheduler(self.arena, max_num_seqs=4, max_num_batched_tokens=64)
         self.goals: dict[Sequence, int] = {}
         self.n_added = 0
+        self.contexts: dict[tuple[int, int], int] = {}
 
     @rule(
-        n_prompt=st.integers(1, 200),
+        n_shared=st.integers(0, 120),
+        n_own=st.integers(1, 100),
+        text=st.integers(0, 2),
         n_output=st.integers(1, 60),
-        mode=st.builds(
-            Mode, layout=st.sampled_from(("contiguous", "paged")), is_adaptive=st.booleans()
-        ),
+        mode=st.sampled_from(MODES),
     )
-    def add(self, n_prompt: int, n_output: int, mode: Mode) -> None:
-        """Put in a sequence that could run alone."""
+    def add(self, n_shared: int, n_own: int, text: int, n_output: int, mode: Mode) -> None:
+        """Put in a sequence that could run alone; its beginning is one of three texts."""
+        n_prompt = n_shared + n_own
         if capacity_for(n_prompt + n_output) > N_SLOTS:
             return
         self.n_added += 1
@@ -133,7 +192,7 @@ class Scheduling(RuleBasedStateMachine):
             id=self.n_added,
             order=self.n_added,
             mode=mode,
-            tokens=[0] * n_prompt,
+            tokens=[text] * n_shared + [5 + n_own % 3] * n_own,
             segments=(Segment(kind="content", n_tokens=n_output),),
             params=SamplingParams(),
             charged_until_ns=0,
@@ -161,18 +220,38 @@ class Scheduling(RuleBasedStateMachine):
         assert sum(chunk.n_tokens for chunk in schedule.chunks) <= 64
         lengths = [chunk.n_tokens > 1 for chunk in schedule.chunks]
         assert lengths == sorted(lengths)
+        self._compute(schedule.chunks)
         for chunk in schedule.chunks:
             sequence = chunk.sequence
             assert sequence.n_computed + chunk.n_tokens <= sequence.n_slots
             used = sequence.slots[: sequence.n_computed + chunk.n_tokens]
             assert len(set(used.tolist())) == len(used)
             is_complete = chunk.completes_context
-            sequence.n_computed += chunk.n_tokens
+            self.scheduler.advance([chunk])
             if is_complete:
                 sequence.tokens.append(0)
             if len(sequence.tokens) == self.goals[sequence]:
                 self._remove(sequence)
         assert self.scheduler.check_integrity() == []
+
+    def _compute(self, chunks: list[Chunk]) -> None:
+        """Write as the model would, then let every chunk read its whole context."""
+        ends = [chunk.sequence.n_computed + chunk.n_tokens for chunk in chunks]
+        contexts = [self._contexts(chunk.sequence.tokens) for chunk in chunks]
+        for chunk, end, own in zip(chunks, ends, contexts, strict=True):
+            for position in range(chunk.sequence.n_computed, end):
+                self.arena.contexts[int(chunk.sequence.slots[position])] = own[position]
+        for chunk, end, own in zip(chunks, ends, contexts, strict=True):
+            read = [self.arena.contexts[slot] for slot in chunk.sequence.slots[:end].tolist()]
+            assert read == own[:end]
+
+    def _contexts(self, tokens: list[int]) -> list[int]:
+        """Number every beginning of the tokens; equal beginnings have equal numbers."""
+        numbers, context = [], -1
+        for token in tokens:
+            context = self.contexts.setdefault((context, token), len(self.contexts))
+            numbers.append(context)
+        return numbers
 
     @rule(data=st.data())
     def cancel(self, data: st.DataObject) -> None:
