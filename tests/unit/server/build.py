@@ -19,6 +19,7 @@ PAGED = Mode(layout="paged")
 CACHED = Mode(layout="paged", has_prefix_cache=True)
 FULL = Mode(layout="paged", has_prefix_cache=True, is_adaptive=True)
 MODES = (BASELINE, Mode(is_adaptive=True), PAGED, CACHED, FULL)
+MARGIN = 1e-4
 GREEDY = SamplingParams(temperature=0.0, ignore_eos=True)
 
 
@@ -110,3 +111,17 @@ def run_dry(subject: Engine, sequences: list[Sequence]) -> Outcome:
             outcome.kinds.setdefault(event.id, []).append(event.kind)
         outcome.ends |= {event.id: event for event in events.ends}
     return outcome
+
+
+def first_close_call(prompt: list[int], output: list[int]) -> int:
+    """Check greedy tokens against the full causal pass; the position from which ties may decide."""
+    with torch.no_grad():
+        logits = model()(torch.tensor([prompt + output]))[0].clone()
+    logits[:, [*control_ids(), *stop_ids()]] = -torch.inf
+    rows = logits[len(prompt) - 1 : -1]
+    best, second = rows.topk(2, dim=-1).values.unbind(-1)
+    for position, token_id in enumerate(output):
+        if best[position] - second[position] < MARGIN:
+            return position
+        assert token_id == int(rows[position].argmax()), f"position {position}"
+    return len(output)

@@ -7,22 +7,6 @@ from harness.server.phases import GcPauses, Stopwatch
 from harness.server.sequence import BASELINE, Mode, SamplingParams, Segment, Sequence
 from tests.unit.server import build
 
-MARGIN = 1e-4
-
-
-def first_close_call(prompt: list[int], output: list[int]) -> int:
-    """Check greedy tokens against the full causal pass; the position from which ties may decide."""
-    with torch.no_grad():
-        logits = build.model()(torch.tensor([prompt + output]))[0].clone()
-    logits[:, [*build.control_ids(), *build.stop_ids()]] = -torch.inf
-    rows = logits[len(prompt) - 1 : -1]
-    best, second = rows.topk(2, dim=-1).values.unbind(-1)
-    for position, token_id in enumerate(output):
-        if best[position] - second[position] < MARGIN:
-            return position
-        assert token_id == int(rows[position].argmax()), f"position {position}"
-    return len(output)
-
 
 @pytest.mark.parametrize("mode", build.MODES)
 def test_greedy_tokens_are_those_of_the_full_causal_pass(mode: Mode) -> None:
@@ -37,7 +21,7 @@ def test_greedy_tokens_are_those_of_the_full_causal_pass(mode: Mode) -> None:
     n_checked = 0
     for index, length in enumerate(lengths):
         assert len(outcome.tokens[index]) == 24 + index
-        n_checked += first_close_call(build.prompt(length, salt=index), outcome.tokens[index])
+        n_checked += build.first_close_call(build.prompt(length, salt=index), outcome.tokens[index])
     assert n_checked > 150
     assert subject.scheduler.n_evictions > 0
 
@@ -54,7 +38,7 @@ def test_every_mode_gives_the_same_tokens() -> None:
         answers[mode] = build.run_dry(subject, sequences).tokens
     for index in range(8):  # a close call may go either way
         expected = answers[BASELINE][index]
-        upto = first_close_call(build.prompt(60 + 21 * index, salt=index), expected)
+        upto = build.first_close_call(build.prompt(60 + 21 * index, salt=index), expected)
         for mode in build.MODES:
             assert answers[mode][index][:upto] == expected[:upto]
 
