@@ -111,7 +111,7 @@ class Engine:
                 socket was a hand-over, otherwise it waited for the running step.
         """
         step_began_ns = watch.last_ns - sum(watch.laps_ns.values())
-        watch.lap("stream")
+        began_ns = watch.lap("stream")
         schedule = self.scheduler.schedule()
         chunks = schedule.chunks
         watch.lap("kv")
@@ -123,7 +123,7 @@ class Engine:
                 chosen = dict(
                     zip(drawing, self._sampler.choose(logits, drawing, watch), strict=True)
                 )
-            self.scheduler.advance(chunks)
+            self.scheduler.advance(chunks, (watch.last_ns - began_ns) / 1e9)
             watch.lap("kv")
         tokens, finished = self._postprocess(schedule, chosen, watch.last_ns)
         until_ns = watch.lap("stream")

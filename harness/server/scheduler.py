@@ -2,8 +2,9 @@
 
 Every step is filled anew. First each resident sequence that has one token to run (decoding), oldest
 first; then longer stretches (prompts, forced separators, recomputation) in chunks, while the step
-budget lasts. Admission is first come, first served: nobody overtakes a sequence that waits for
-memory. When a resident sequence cannot grow, the youngest one is evicted; it keeps its tokens,
+budget lasts; an adaptive step takes no more of these than measured costs allow. Admission is first
+come, first served: nobody overtakes a sequence that waits for memory, or for sequences of another
+mode to end. When a resident sequence cannot grow, the youngest one is evicted; it keeps its tokens,
 goes back to its place in the line, and is recomputed.
 Not here: running the step (`model_runner`), or time (`engine`).
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 from bisect import insort
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
+from harness.server.adaptive_batching import Allowance, StepCosts, allow_prefill
 from harness.server.kv_arena import ContiguousCache, KvArena, KvCache, PagedCache
 from harness.server.sequence import BASELINE
 
@@ -66,6 +68,8 @@ class Scheduler:
         self.mode = BASELINE
         self.waiting: list[Sequence] = []
         self.resident: list[Sequence] = []
+        self.costs = StepCosts()
+        self._allowance = Allowance(self._budget, self._budget)
         self.n_evictions = 0
         self.n_cache_hits = 0
 
@@ -105,6 +109,7 @@ class Scheduler:
         """Fill one step."""
         n_evictions_before = self.n_evictions
         chunks: dict[Sequence, int] = {}
+        self._allow_prefill()
         budget = self._fill(chunks, self._budget)
         # Whoever was just evicted to make room must not take that room back in the same step.
         if self.n_evictions == n_evictions_before:
@@ -123,6 +128,16 @@ class Scheduler:
             self.waiting[n_kv_waiting:],
         )
 
+    def _allow_prefill(self) -> None:
+        """Choose this step's share of prefill, by the costs measured so far."""
+        if self.mode.is_adaptive:
+            n_decode = sum(1 for sequence in self.resident if sequence.n_pending == 1)
+            self._allowance = allow_prefill(
+                self.costs.estimate(), n_decode=n_decode, budget=self._budget
+            )
+        else:
+            self._allowance = Allowance(self._budget, self._budget)
+
     def _fill(self, chunks: dict[Sequence, int], budget: int) -> int:
         """Give tokens of the step to resident sequences; return what is left of the budget."""
         candidates = sorted(
@@ -135,6 +150,11 @@ class Scheduler:
             if not sequence.holding:  # evicted for an older one, moments ago
                 continue
             n_tokens = min(sequence.n_pending, budget)
+            if sequence.n_pending > 1:
+                n_prefill = _n_prefill(chunks)
+                if n_prefill >= self._allowance.enough:
+                    break
+                n_tokens = min(n_tokens, self._allowance.most - n_prefill)
             if self._make_room(sequence, sequence.n_computed + n_tokens, chunks):
                 chunks[sequence] = n_tokens
                 budget = self._budget - sum(chunks.values())
@@ -164,9 +184,14 @@ class Scheduler:
         if mode.layout != "paged":
             self._paged.forget_all()
         self.mode = mode
+        self._allow_prefill()
 
-    def advance(self, chunks: AbstractSequence[Chunk]) -> None:
-        """Book a step that has been run; full blocks become findable."""
+    def advance(self, chunks: AbstractSequence[Chunk], seconds: float) -> None:
+        """Book a step that has been run in so many seconds; full blocks become findable."""
+        if self.mode.is_adaptive:
+            n_decode = sum(1 for chunk in chunks if chunk.n_tokens == 1)
+            n_prefill = sum(chunk.n_tokens for chunk in chunks) - n_decode
+            self.costs.observe(n_prefill, n_decode, seconds)
         for sequence, n_tokens in chunks:
             sequence.n_computed += n_tokens
             if self.mode.has_prefix_cache:
@@ -210,6 +235,11 @@ class Scheduler:
         if len(self.resident) > self._max_num_seqs:
             problems.append(f"{len(self.resident)} resident, {self._max_num_seqs} allowed")
         return problems
+
+
+def _n_prefill(chunks: dict[Sequence, int]) -> int:
+    """Tokens of sequences that do not decode."""
+    return sum(n_tokens for sequence, n_tokens in chunks.items() if sequence.n_pending > 1)
 
 
 def _order(sequence: Sequence) -> int:

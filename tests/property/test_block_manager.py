@@ -227,7 +227,8 @@ class Scheduling(RuleBasedStateMachine):
             used = sequence.slots[: sequence.n_computed + chunk.n_tokens]
             assert len(set(used.tolist())) == len(used)
             is_complete = chunk.completes_context
-            self.scheduler.advance([chunk])
+            # Any cost may have been measured, an absurd one too.
+            self.scheduler.advance([chunk], seconds=0.001 * (self.n_added % 5) ** 4)
             if is_complete:
                 sequence.tokens.append(0)
             if len(sequence.tokens) == self.goals[sequence]:
