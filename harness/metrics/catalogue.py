@@ -99,6 +99,11 @@ EVICTIONS: Final = Metric(
     type="counter",
     help="Sequences that lost their KV memory and were recomputed.",
 )
+PREFIX_HITS: Final = Metric(
+    name="mc_accel_prefix_hit_tokens_total",
+    type="counter",
+    help="Prompt tokens whose keys and values came from the prefix cache.",
+)
 JOURNAL_FAILURES: Final = Metric(
     name="mc_accel_journal_failures_total",
     type="counter",
@@ -120,6 +125,11 @@ KV_HELD: Final = Metric(
     type="gauge",
     help="Token slots of the KV arena that running sequences keep, used or not.",
 )
+KV_KEPT: Final = Metric(
+    name="mc_accel_kv_kept_tokens",
+    type="gauge",
+    help="Token slots no running sequence keeps, whose prefix a later prompt may still use.",
+)
 KV_CAPACITY: Final = Metric(
     name="mc_accel_kv_capacity_tokens", type="gauge", help="Token slots of the KV arena."
 )
@@ -139,11 +149,13 @@ SERVER_METRICS: Final = (
     PROMPT_TOKENS,
     OUTPUT_TOKENS,
     EVICTIONS,
+    PREFIX_HITS,
     JOURNAL_FAILURES,
     JOURNAL_WAITS,
     RUNNING,
     WAITING,
     KV_HELD,
+    KV_KEPT,
     KV_CAPACITY,
     FAULT_INFO,
 )

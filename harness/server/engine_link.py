@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from harness.server.frames import Frame, FrameReader, encode_frame
 
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from harness.server.sequence import SamplingParams, Segment
+
+
+_GAUGES: Final = ("running", "waiting", "kv_held", "kv_kept")
+_COUNTERS: Final = ("evictions", "prefix_hits")
 
 
 class TokenItem(NamedTuple):
@@ -81,7 +85,7 @@ class EngineLink(asyncio.Protocol):
         self._next_id = 0
         self.is_alive = False
         self.ready: asyncio.Future[Frame] = asyncio.get_running_loop().create_future()
-        self.gauges: dict[str, int] = {"running": 0, "waiting": 0, "kv_held": 0, "evictions": 0}
+        self.gauges: dict[str, int] = dict.fromkeys(_GAUGES + _COUNTERS, 0)
 
     @property
     def n_jobs(self) -> int:
@@ -160,7 +164,7 @@ class EngineLink(asyncio.Protocol):
         self._transport = None
         if not self.ready.done():
             self.ready.set_result({"failed": "the engine process ended while it started"})
-        self.gauges = {**dict.fromkeys(self.gauges, 0), "evictions": self.gauges["evictions"]}
+        self.gauges |= dict.fromkeys(_GAUGES, 0)
         for job in self._jobs.values():
             job.push(EndItem(0, "engine_died", 0, 0, [], {}))
         self._jobs.clear()

@@ -143,7 +143,9 @@ def gauges(engine: Engine) -> dict[str, Any]:
         "running": len(scheduler.resident),
         "waiting": len(scheduler.waiting),
         "kv_held": scheduler.n_held,
+        "kv_kept": scheduler.n_kept,
         "evictions": scheduler.n_evictions,
+        "prefix_hits": scheduler.n_cache_hits,
     }
 
 
@@ -172,13 +174,16 @@ def build_engine(options: ServerOptions, start: Frame) -> tuple[Engine, int]:
 
 
 def warm_up(engine: Engine, n_prompt: int) -> None:
-    """Run two short requests, so that the first user does not pay for torch's lazy start."""
+    """Run two short requests, so that the first user does not pay for torch's lazy start.
+
+    The baseline comes last: it leaves the arena without kept blocks.
+    """
     watch = Stopwatch(GcPauses())
-    for index, features in enumerate(((), EXACT_FEATURES)):
+    for index, features in enumerate((EXACT_FEATURES, ())):
         engine.add(
             Sequence(
-                id=-1 - index,
-                order=-1 - index,
+                id=index - 2,
+                order=index - 2,
                 mode=mode_of(features),
                 tokens=[0] * max(1, n_prompt),
                 segments=(Segment(kind="content", n_tokens=4),),
@@ -191,6 +196,7 @@ def warm_up(engine: Engine, n_prompt: int) -> None:
         watch.restart(watch.last_ns)
     engine.n_tokens_generated = 0
     engine.scheduler.n_evictions = 0
+    assert engine.scheduler.n_kept == engine.scheduler.n_cache_hits == 0
 
 
 def main() -> None:

@@ -126,7 +126,9 @@ class ServerMetrics:
         self._values[catalogue.RUNNING].set(gauges["running"])
         self._values[catalogue.WAITING].set(gauges["waiting"])
         self._values[catalogue.KV_HELD].set(gauges["kv_held"])
+        self._values[catalogue.KV_KEPT].set(gauges["kv_kept"])
         self._values[catalogue.EVICTIONS].set(gauges["evictions"])
+        self._values[catalogue.PREFIX_HITS].set(gauges["prefix_hits"])
         self._values[catalogue.JOURNAL_FAILURES].set(n_journal_failures)
         self._values[catalogue.JOURNAL_WAITS].set(n_journal_waits)
         lines: list[str] = []

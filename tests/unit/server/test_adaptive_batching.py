@@ -10,7 +10,7 @@ from harness.server.adaptive_batching import (
 )
 from harness.server.engine import Engine
 from harness.server.phases import GcPauses, Stopwatch
-from harness.server.sequence import Mode
+from harness.server.sequence import BASELINE, Mode
 from tests.unit.server import build
 
 ADAPTIVE = Mode(is_adaptive=True)
@@ -126,5 +126,5 @@ def test_long_prompts_do_not_hold_answers_up() -> None:
     assert max(pieces) <= TARGET_STEP_S / 0.0005 * 1.2
     assert sum(pieces) == 600
     assert all((0, 1) in step for step in adaptive[:-2])
-    plain = shares(build.engine(), build.BASELINE)
+    plain = shares(build.engine(), BASELINE)
     assert plain[0] == [(0, 1), (1, 300), (2, 211)]

@@ -2,6 +2,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from harness.metrics.catalogue import SERVER_METRICS, Metric
 from harness.metrics.phases import SERVER_PHASES
+from harness.server.faults import read_faults
 from harness.server.metrics_endpoint import Histograms, ServerMetrics
 from harness.server.timings import Timings, in_seconds
 
@@ -24,7 +25,7 @@ def test_buckets_are_cumulative_and_hold_their_bound() -> None:
 
 def test_every_catalogued_series_is_exposed_with_its_type_and_help() -> None:
     """Prometheus' own parser reads each family as the catalogue describes it."""
-    metrics = ServerMetrics(2560)
+    metrics = ServerMetrics(2560, read_faults("ffn:10%,drop:1/50"))
     timings = Timings(
         phases=in_seconds({"ffn": 20_000_000}),
         ttft_phases={},
@@ -37,7 +38,8 @@ def test_every_catalogued_series_is_exposed_with_its_type_and_help() -> None:
     metrics.record_finished("baseline", "length", 7, timings)
     metrics.record_broken("accelerated", "cancelled")
     metrics.record_refused(429)
-    gauges = {"running": 1, "waiting": 2, "kv_held": 64, "evictions": 3}
+    gauges = {"running": 1, "waiting": 2, "kv_held": 64, "kv_kept": 32}
+    gauges |= {"evictions": 3, "prefix_hits": 48}
     text = metrics.expose(gauges, 4, 6).decode()
     families = {family.name: family for family in text_string_to_metric_families(text)}
     assert len(families) == len(SERVER_METRICS)
@@ -56,7 +58,11 @@ def test_every_catalogued_series_is_exposed_with_its_type_and_help() -> None:
     assert values[("mc_accel_journal_failures_total",)] == 4
     assert values[("mc_accel_journal_waits_total",)] == 6
     assert values[("mc_accel_kv_held_tokens",)] == 64
+    assert values[("mc_accel_kv_kept_tokens",)] == 32
+    assert values[("mc_accel_prefix_hit_tokens_total",)] == 48
     assert values[("mc_accel_output_tokens_total", "baseline")] == 5
     assert values[("mc_accel_phase_duration_seconds_sum", "ffn", "baseline")] == 0.02
+    assert values[("mc_accel_fault_info", "ffn:10%")] == 1
+    assert values[("mc_accel_fault_info", "drop:1/50")] == 1
     phases = {key[1] for key in values if key[0] == "mc_accel_phase_duration_seconds_count"}
     assert phases == set(SERVER_PHASES)

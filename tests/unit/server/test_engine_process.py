@@ -1,0 +1,13 @@
+from harness.server.engine_process import gauges, warm_up
+from tests.unit.server import build
+
+
+def test_warming_up_leaves_nothing_behind() -> None:
+    """After the warm-up no block is held or kept, nothing is counted, and both paths have run."""
+    subject = build.engine()
+    unmeasured = subject.scheduler.costs.estimate()
+    warm_up(subject, 100)
+    assert set(gauges(subject).values()) == {0}
+    assert subject.n_tokens_generated == 0
+    assert subject.scheduler.costs.estimate() != unmeasured
+    assert subject.scheduler.check_integrity() == []
