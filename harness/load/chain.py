@@ -67,6 +67,7 @@ def fold(calls: Sequence[Call], n_calls: int) -> RequestRecord:
         first_byte_ns=first.first_byte_ns,
         first_event_ns=first.first_event_ns,
         first_token_ns=first.first_token_ns,
+        first_token_read_ns=first.first_token_read_ns,
         first_output_ns=last.first_output_ns if len(calls) == n_calls else None,
         token_ns=tuple(stamp for each in records for stamp in each.token_ns),
         chunk_ns=tuple(stamp for each in records for stamp in each.chunk_ns),

@@ -34,6 +34,7 @@ COLUMNS: Mapping[str, pa.DataType] = {
     "first_byte_ns": pa.int64(),
     "first_event_ns": pa.int64(),
     "first_token_ns": pa.int64(),
+    "first_token_read_ns": pa.int64(),
     "first_output_ns": pa.int64(),
     "done_ns": pa.int64(),
     "token_ns": _WHOLES,
@@ -73,6 +74,7 @@ ADDED: Mapping[int, Mapping[str, Any]] = {
     2: {
         "session": 1,
         "worker": 0,
+        "first_token_read_ns": None,
         "step_start_ns": [],
         "step_sent_ns": [],
         "step_first_ns": [],

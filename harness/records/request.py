@@ -63,6 +63,7 @@ class RequestRecord:
         first_byte_ns: receive stamp of the first response byte.
         first_event_ns: receive stamp of the first SSE event, whatever it held.
         first_token_ns: first chunk with non-empty content, reasoning or tool text.
+        first_token_read_ns: when our process read it; equal to the stamp without kernel stamps.
         first_output_ns: first chunk with non-reasoning text (TTFO).
         done_ns: receive stamp of the last byte.
         token_ns: receive stamp per token; k tokens in one chunk share its stamp.
@@ -110,6 +111,7 @@ class RequestRecord:
     first_byte_ns: int | None = None
     first_event_ns: int | None = None
     first_token_ns: int | None = None
+    first_token_read_ns: int | None = None
     first_output_ns: int | None = None
     done_ns: int | None = None
     token_ns: tuple[int, ...] = ()

@@ -2,12 +2,13 @@
 
 import json
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from harness.load.session import Session, reopen
+from harness.metrics.stamp_error import match_log
 from harness.records.columns import from_table
 from harness.records.request import RequestRecord
 from harness.records.store import read_rows
@@ -83,16 +84,6 @@ def records_of(folder: Path) -> tuple[Session, list[RequestRecord]]:
 
 def true_entries(
     session: Session, records: list[RequestRecord], log: list[dict[str, Any]]
-) -> list[tuple[RequestRecord, dict[str, Any]]]:
-    """Each record with the server's own entry; seed and prompt length name a request."""
-    entries = {(entry["seed"], entry["n_prompt"]): entry for entry in log}
-    requests = {
-        (segment.id, request.index): request
-        for segment in session.plan.segments
-        for request in segment.requests
-    }
-    return [
-        (record, entries[requests[record.segment, record.index].sampling_seed, n_prompt])
-        for record in records
-        for n_prompt in [session.plan.cell(record.cell).prompt_tokens]
-    ]
+) -> list[tuple[RequestRecord, Mapping[str, Any]]]:
+    """Each record with the server's own entry."""
+    return match_log(session.plan, records, log)

@@ -229,6 +229,7 @@ def _record(exchange: Exchange, answer: Answer, verdict: Verdict) -> RequestReco
         first_byte_ns=exchange.first_byte_ns,
         first_event_ns=None if answer.first_piece is None else pieces[answer.first_piece].rx_ns,
         first_token_ns=chunk_ns[0] if chunks else None,
+        first_token_read_ns=pieces[chunks[0].piece].read_ns if chunks else None,
         first_output_ns=next(
             (stamp for stamp, chunk in zip(chunk_ns, chunks, strict=True) if chunk.is_output), None
         ),
