@@ -15,11 +15,13 @@ from harness.findings.finding import (
     MetricName,
     Number,
     Quantile,
+    StepFigures,
     TokenCounts,
 )
 from harness.findings.rules import Doubt
 from harness.metrics.components import COMPONENT_NAMES, component_matrix
 from harness.metrics.latency import LATENCIES
+from harness.metrics.steps import step_rows
 from harness.metrics.throughput import STRETCH, rate_rps, segment_seconds, sent_rps
 from harness.plan.plan import Cell as PlannedCell
 from harness.stats.attribution import rank_components
@@ -62,9 +64,7 @@ def _summarise(planned: PlannedCell, evidence: Evidence, doubts: Sequence[Doubt]
         segments = metric_segments(rows, metric)
         if not segments:
             continue
-        metrics[metric] = {
-            name: _estimate(_interval(segments, q, analysis.confidence)) for name, q in QUANTILES
-        }
+        metrics[metric] = _estimates(segments, analysis.confidence)
     main = metric_segments(rows, analysis.metric)
     interval = _interval(main, analysis.q, analysis.confidence) if main else None
     if interval is not None:
@@ -86,6 +86,7 @@ def _summarise(planned: PlannedCell, evidence: Evidence, doubts: Sequence[Doubt]
         sent_rps=number(sent_rps(measured)) if len(measured) else None,
         completed_rps=number(rate_rps(len(rows), seconds)),
         tokens=_tokens(rows),
+        steps=_steps(rows, analysis.confidence),
         features=sorted({feature for features in rows["features"] for feature in features}),
         caveats=list(dict.fromkeys(caveats)),
     )
@@ -105,6 +106,10 @@ def metric_segments(rows: pd.DataFrame, metric: str) -> list[np.ndarray]:
 def _interval(segments: Sequence[np.ndarray], q: float, confidence: float) -> QuantileInterval:
     size = indicator_ess(segments, q)
     return quantile_interval(np.concatenate(segments), q, confidence, size.n_effective)
+
+
+def _estimates(segments: Sequence[np.ndarray], confidence: float) -> dict[Quantile, Estimate]:
+    return {name: _estimate(_interval(segments, q, confidence)) for name, q in QUANTILES}
 
 
 def _estimate(interval: QuantileInterval) -> Estimate:
@@ -153,3 +158,34 @@ def _tokens(rows: pd.DataFrame) -> TokenCounts:
         output_mean=number(np.nanmean(output)) if np.isfinite(output).any() else None,
         count_source="+".join(sorted(map(str, sources))) or None,
     )
+
+
+def _steps(rows: pd.DataFrame, confidence: float) -> list[StepFigures]:
+    """Figures of each reasoning step, the answer last; none where requests had no steps."""
+    steps = step_rows(rows)
+    n_steps = int(steps["step"].max()) if len(steps) else 0
+    return [
+        _step(part, confidence, is_answer=number == n_steps)
+        for number, part in steps.groupby("step")
+    ]
+
+
+def _step(rows: pd.DataFrame, confidence: float, *, is_answer: bool) -> StepFigures:
+    def estimates(name: str) -> dict[Quantile, Estimate]:
+        segments = by_segment(rows, rows[name].to_numpy(dtype=float))
+        return _estimates(segments, confidence) if segments else {}
+
+    return StepFigures(
+        step=int(rows["step"].iloc[0]),
+        is_answer=is_answer,
+        n=len(rows),
+        ttft_s=estimates("ttft_s"),
+        duration_s=estimates("duration_s"),
+        tokens_mean=_mean(rows["tokens"]),
+        kv_tokens_mean=_mean(rows["kv_tokens"]),
+        kv_growth_mean=_mean(rows["kv_growth"]),
+    )
+
+
+def _mean(values: "pd.Series[float]") -> Number:
+    return number(float(values.mean()))

@@ -97,6 +97,19 @@ class TokenCounts(Part):
     count_source: str | None
 
 
+class StepFigures(Part):
+    """One reasoning step over a cell's requests; the last step is the answer."""
+
+    step: int
+    is_answer: bool
+    n: int
+    ttft_s: dict[Quantile, Estimate]
+    duration_s: dict[Quantile, Estimate]
+    tokens_mean: Number
+    kv_tokens_mean: Number
+    kv_growth_mean: Number
+
+
 class Cell(Part):
     """One combination of factors."""
 
@@ -112,6 +125,7 @@ class Cell(Part):
     sent_rps: Number
     completed_rps: Number
     tokens: TokenCounts
+    steps: list[StepFigures] = []
     features: list[str]
     caveats: list[str]
 

@@ -10,6 +10,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from harness.metrics.throughput import STRETCH
+
 NS: Final = 1e9
 Values = NDArray[np.float64]
 
@@ -17,9 +19,9 @@ Values = NDArray[np.float64]
 def step_rows(rows: pd.DataFrame) -> pd.DataFrame:
     """One row per step, request by request.
 
-    Columns: `segment`; `step`, from 1, the answer last; `ttft_s`; `duration_s`, start to end;
-    `tokens`; `kv_tokens`, context length after the step; `kv_growth`, what the step added to it,
-    the separator before it included. NaN where it is not known.
+    Columns: the request's segment and session; `step`, from 1, the answer last; `ttft_s`;
+    `duration_s`, start to end; `tokens`; `kv_tokens`, context length after the step; `kv_growth`,
+    what the step added to it, the separator before it included. NaN where it is not known.
     """
     n_steps = _n_steps(rows)
     start, first, done = (_flat(rows, name) for name in ("start_ns", "first_ns", "done_ns"))
@@ -29,7 +31,7 @@ def step_rows(rows: pd.DataFrame) -> pd.DataFrame:
     before = np.where(step == 1, np.repeat(n_prompt, n_steps), _shifted(kv_tokens))
     return pd.DataFrame(
         {
-            "segment": np.repeat(rows["segment"].to_numpy(dtype=object), n_steps),
+            **{name: np.repeat(rows[name].to_numpy(), n_steps) for name in STRETCH},
             "step": step,
             "ttft_s": (first - start) / NS,
             "duration_s": (done - start) / NS,

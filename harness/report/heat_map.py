@@ -10,7 +10,7 @@ from typing import Final
 
 from harness.report import grid, palette, quantity, words
 from harness.report.quantity import Unit
-from harness.report.schema import Breakpoint, Cell, Factor, Quantile, Report
+from harness.report.schema import Breakpoint, Cell, Estimate, Factor, Quantile, Report
 from harness.report.text import short
 
 MAX_PANELS: Final = 12
@@ -18,10 +18,17 @@ MAX_PANELS: Final = 12
 
 @dataclass(frozen=True)
 class HeatCell:
-    """One square; an edge says that a break lies between it and its neighbour."""
+    """One square; an edge says that a break lies between it and its neighbour.
+
+    Attributes:
+        text: the number.
+        title: its cell in words, the value with its unit and interval.
+        step: which of the seven colours.
+    """
 
     cell: Cell | None
     text: str | None
+    title: str
     step: int | None
     is_edge_left: bool
     is_edge_above: bool
@@ -61,6 +68,12 @@ class HeatMap:
     scale: tuple[str, ...]
     has_breaks: bool
 
+    @property
+    def shown_cells(self) -> frozenset[str]:
+        """Ids of the cells that have a square to go back to."""
+        squares = (c for panel in self.panels for row in panel.rows for c in row.cells)
+        return frozenset(c.cell.id for c in squares if c.cell is not None and c.text is not None)
+
 
 def build_heat_map(report: Report, quantile: Quantile) -> HeatMap | None:
     """The map, or None where the grid has fewer than two numeric axes."""
@@ -74,7 +87,8 @@ def build_heat_map(report: Report, quantile: Quantile) -> HeatMap | None:
         return None
     low, high = min(positive), max(positive)
     unit = quantity.shared_unit(high)
-    ladder = _Ladder(report, quantile, low, high, unit)
+    varying = tuple(grid.varying_factors(report.cells))
+    ladder = _Ladder(report, quantile, low, high, unit, varying)
     panels = [
         _panel(ladder, facet, path, cells, down)
         for facet in _without(report, across, down)
@@ -100,6 +114,7 @@ class _Ladder:
     low: float
     high: float
     unit: Unit
+    varying: tuple[str, ...]
 
     def step(self, value: float) -> int:
         if self.high <= self.low or value <= self.low:
@@ -166,7 +181,17 @@ def _square(
     elif estimate is not None and estimate.low is not None:
         text = f"{quantity.AT_LEAST} {quantity.number(estimate.low * ladder.unit.per_second)}"
         step = ladder.step(estimate.low)
-    return HeatCell(cell, text, step, is_edge_left, is_edge_above)
+    return HeatCell(cell, text, _title(ladder, cell, estimate), step, is_edge_left, is_edge_above)
+
+
+def _title(ladder: _Ladder, cell: Cell | None, estimate: Estimate | None) -> str:
+    """`c03, prompt_tokens 256: TTFT P99 129 ms (121-140)`; empty where there is no value."""
+    if cell is None or estimate is None:
+        return ""
+    name = f"{words.METRICS[ladder.report.analysis.metric]} {ladder.quantile.upper()}"
+    value = quantity.duration_interval(estimate.value, estimate.low, estimate.high, ladder.unit)
+    label = grid.cell_label(cell, ladder.varying)
+    return f"{short(cell.id)}, {label}: {name} {value or quantity.DASH}"
 
 
 def _is_edge(

@@ -1,4 +1,4 @@
-"""`summary.md`: the report in at most 40 lines of Markdown, for a terminal, a commit or a chat."""
+"""`summary.md`: the report in at most 40 lines of Markdown, for a terminal or a CI comment."""
 
 import re
 from typing import Final
@@ -8,7 +8,7 @@ from harness.report.caveats import gather_caveats
 from harness.report.quantity import Unit
 from harness.report.schema import Breakpoint, Cell, Report
 from harness.report.table import failed_requests, quantile_key
-from harness.report.text import instant, line, short
+from harness.report.text import instant, line
 
 MAX_LINES: Final = 40
 _BREAKS_SHOWN: Final = 10
@@ -30,9 +30,12 @@ def _verdict(report: Report) -> list[str]:
         "",
         _plain(report.verdict.text, 800),
         "",
-        f"Run {_code(run.id)} ({run.status}), scenario {_code(run.scenario)}.",
-        f"Target {_code(run.target)}, started {_plain(instant(run.started))}.",
-        f"{quantity.count(run.n_requests)} requests in {quantity.count(len(report.cells))} cells.",
+        (
+            f"- Run {_code(run.id)} ({run.status}), scenario {_code(run.scenario)}, "
+            f"started {_plain(instant(run.started))}"
+        ),
+        f"- Target {_code(run.target)}",
+        f"- {quantity.count(run.n_requests)} requests in {quantity.count(len(report.cells))} cells",
     ]
 
 
@@ -45,6 +48,7 @@ def _validity(report: Report) -> list[str]:
         + (f"Doubts: {text}." if doubts else "No figure is past its limit.")
     ]
     caveats = report.validity.caveats
+    lines += [""] if caveats else []
     lines += [f"- {_plain(caveat)}" for caveat in caveats[:2]]
     if len(caveats) > 2:
         lines.append(f"- and {len(caveats) - 2} more in report.html")
@@ -52,28 +56,32 @@ def _validity(report: Report) -> list[str]:
 
 
 def _breakpoints(report: Report) -> list[str]:
+    """A row for each curve that breaks or rises, none for the quiet ones: they are counted."""
     if not report.breakpoints:
         return ["No breakpoint was looked for."]
-    found = sorted(report.breakpoints, key=lambda b: not words.is_found(b))
-    lines = ["| Path | Where | Kind | Size | Component |", "| --- | --- | --- | --- | --- |"]
+    loud = [b for b in report.breakpoints if b.kind != "none"]
+    found = sorted(loud, key=lambda b: not words.is_found(b))
+    n_quiet = len(report.breakpoints) - len(loud)
+    quiet = f"No break on {n_quiet} of {len(report.breakpoints)} curves." if n_quiet else ""
+    if not found:
+        return [quiet]
+    lines = ["| Breakpoints | Where | Size | Behind it |", "| --- | --- | --- | --- |"]
     lines += [_breakpoint_row(b) for b in found[:_BREAKS_SHOWN]]
     if len(found) > _BREAKS_SHOWN:
-        lines += ["", f"and {len(found) - _BREAKS_SHOWN} more in report.html"]
-    return lines
+        quiet = f"And {len(found) - _BREAKS_SHOWN} more in report.html. {quiet}".strip()
+    return [*lines, "", quiet] if quiet else lines
 
 
 def _breakpoint_row(b: Breakpoint) -> str:
     place = words.place(b.at)
-    path = f"{words.path_of(b.at)}, {place}" if place else words.path_of(b.at)
-    where = words.where(b) if words.is_found(b) else f"along {short(b.axis)}"
+    curve = [words.metric_quantile(b.metric, b.q), words.path_of(b.at), *([place] if place else [])]
     size = words.size_interval(b) or quantity.DASH
     size += " per doubling" if b.kind == "kink" and b.effect is not None else ""
     component = quantity.DASH
     if b.component is not None:
         share = quantity.share_interval(b.share, b.share_low, b.share_high)
         component = words.phase_name(b.component) + (f", {share}" if share else "")
-    metric = words.metric_quantile(b.metric, b.q)
-    cells = (f"{path}, {metric}", where, b.kind, size, component)
+    cells = (", ".join(curve), f"{words.KINDS[b.kind]} {words.where(b)}", size, component)
     return "| " + " | ".join(_plain(cell, 120) for cell in cells) + " |"
 
 
@@ -113,9 +121,17 @@ def _unit(largest: float) -> Unit:
 
 
 def _footer(report: Report) -> list[str]:
+    """How to get this again, on which machine."""
     n = len(gather_caveats(report))
-    caveats = f"{n} caveat{'s' if n != 1 else ''} in report.html. " if n else ""
-    return [f"{caveats}Again: {_code(report.reproduce.command)} (seed {report.reproduce.seed})"]
+    again = report.reproduce
+    machine = [again.environment.get(name, "") for name in ("cpu", "os")]
+    cores = again.environment.get("cores")
+    said = [part for part in (machine[0], f"{cores} cores" if cores else "", machine[1]) if part]
+    return [
+        f"**Again.** {_code(again.command)} (seed {again.seed})"
+        + (f", measured on {_plain(', '.join(said))}." if said else "."),
+        *([f"{n} caveat{'s' if n != 1 else ''} in report.html."] if n else []),
+    ]
 
 
 def _plain(text: str, limit: int = 200) -> str:

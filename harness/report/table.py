@@ -61,6 +61,7 @@ class Entry:
 class Row:
     """One cell of the grid."""
 
+    cell: str
     anchor: str
     name: str
     label: str
@@ -120,6 +121,7 @@ def build_table(report: Report) -> Table:
     columns += [Column("Notes", is_number=False)]
     rows = tuple(
         Row(
+            cell.id,
             anchor,
             short(cell.id),
             grid.cell_label(cell, varying),

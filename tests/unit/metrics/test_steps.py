@@ -7,6 +7,7 @@ from harness.load.chain import Call, fold
 from harness.metrics.components import COMPONENT_NAMES, component_matrix
 from harness.metrics.latency import LATENCIES, itl_s
 from harness.metrics.steps import call_lag_s, step_rows, think_s
+from harness.metrics.throughput import STRETCH
 from harness.records.request import RequestRecord
 from tests.make_records import MS, make_record
 from tests.unit.metrics.test_latency import frame
@@ -45,7 +46,7 @@ def test_an_unknown_stamp_is_no_zero() -> None:
         step_start_ns=(0,), step_sent_ns=(None,), step_first_ns=(None,), step_done_ns=(None,),
         step_tokens=(None,), step_kv_tokens=(None,),
     )  # fmt: skip
-    assert step_rows(frame(broken)).drop(columns=["segment", "step"]).isna().all(axis=None)
+    assert step_rows(frame(broken)).drop(columns=[*STRETCH, "step"]).isna().all(axis=None)
 
 
 def test_without_steps_there_is_nothing() -> None:

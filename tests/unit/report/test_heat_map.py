@@ -57,3 +57,23 @@ def test_a_break_down_the_other_axis_marks_the_upper_edge() -> None:
     rows = [r.label for p in found.panels for r in p.rows for c in r.cells if c.is_edge_above]
     assert set(rows) == {"4"}
     assert not any(c.is_edge_left for p in found.panels for r in p.rows for c in r.cells)
+
+
+def test_a_square_says_its_cell_value_and_interval() -> None:
+    """The title of a square names the cell, the metric, the value with unit and bounds."""
+    found = build_heat_map(make_grid_report(), "p99")
+    assert found is not None
+    square = found.panels[0].rows[0].cells[0]
+    assert square.title == (
+        "c00, prompt_tokens 64, cot_depth 0, frequency_penalty 0, baseline: "
+        "TTFT P99 21.0 ms (19.7\u201322.7)"
+    )
+
+
+def test_only_cells_with_a_number_can_be_gone_back_to() -> None:
+    """A cell without a value has an empty square: nothing links to it."""
+    report = make_grid_report()
+    cells = [report.cells[0].model_copy(update={"metrics": {}}), *report.cells[1:]]
+    found = build_heat_map(report.model_copy(update={"cells": cells}), "p99")
+    assert found is not None
+    assert found.shown_cells == frozenset(cell.id for cell in cells[1:])

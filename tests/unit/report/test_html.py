@@ -78,6 +78,18 @@ def test_every_cell_has_its_permalink() -> None:
     assert html.count('href="#cell-c03"') == 1 + 6 + 1  # map, comparison, its own row
 
 
+def test_a_row_leads_back_to_its_square() -> None:
+    """Map and table link to each other, and the square says value and interval."""
+    page = Page(html_of("grid"))
+    links = {a["href"]: a for a in page.all("a")}
+    assert page.ids["map-cell-c03"] == 1
+    assert "TTFT P99 22.5 ms (21.1" in next(
+        a["title"] for a in page.all("a") if a["href"] == "#cell-c03"
+    )
+    assert links["#map-cell-c03"]["class"] == "to-map"
+    assert "#map-cell-c03" not in html_of("quickstart")
+
+
 def test_same_ids_still_get_permalinks_of_their_own() -> None:
     """Two cells of one id, which no run makes, do not break the page."""
     cell = make_report().cells[0]
@@ -278,4 +290,5 @@ def test_the_guide_names_every_section() -> None:
     guide = (Path(__file__).parents[3] / "docs" / "report.md").read_text(encoding="utf-8")
     headings = re.findall(r"<h2 [^>]*><a [^>]*>(.*?)</a>", html_of("grid"))
     assert len(headings) == 8
+    assert "## Step by step" in guide
     assert [heading for heading in headings if heading not in guide] == []

@@ -149,6 +149,20 @@ def test_a_permalink_shows_its_row(browser: Browser, folder: Path) -> None:
     assert browser.evaluate(f"!{row}.hidden && {row}.matches(':target')")
 
 
+def test_map_and_table_are_linked_for_the_keyboard(browser: Browser, folder: Path) -> None:
+    """A square takes the focus and leads to its row; the row's own link leads back."""
+    browser.open(folder / "grid.html")
+    for place, link in (
+        ("cell-c03", "#map-cell-c03 a"), ("map-cell-c03", "#cell-c03 .to-map"),
+    ):  # fmt: skip
+        node = f'document.querySelector("{link}")'
+        browser.evaluate(f"{node}.focus()")
+        assert browser.evaluate(f"document.activeElement === {node}")
+        browser.evaluate(f"{node}.click()")
+        browser.evaluate("1")
+        assert browser.evaluate(f"document.getElementById('{place}').matches(':target')")
+
+
 def test_downloads_hold_the_data(browser: Browser, folder: Path) -> None:
     """The buttons save the embedded CSV and JSON, with names that tell the run."""
     browser.open(folder / "quickstart.html")

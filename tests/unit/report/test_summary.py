@@ -1,7 +1,8 @@
 import pytest
 
+from harness.report.schema import Reproduce
 from harness.report.summary import MAX_LINES, render_summary
-from tests.unit.report.make_report import make_jump, make_report, make_validity
+from tests.unit.report.make_report import make_grid_report, make_jump, make_report, make_validity
 from tests.unit.report.pages import REPORTS
 
 
@@ -20,15 +21,42 @@ def test_many_of_everything_still_fits() -> None:
     )
     text = render_summary(report)
     assert len(text.splitlines()) <= MAX_LINES
-    assert "and 70 more in report.html" in text
+    assert "And 70 more in report.html." in text
     assert "90 caveats in report.html" in text
 
 
 def test_breaks_come_before_curves_without() -> None:
-    """What was found stands first in the table."""
+    """What was found stands first in the table, with kind, place and size."""
     report = make_report(breakpoints=make_report().breakpoints[::-1])
-    rows = [row for row in render_summary(report).splitlines() if "TTFT P99 |" in row]
-    assert rows[0].startswith("| baseline, TTFT P99 | between 224 and 256 prompt tokens | jump |")
+    rows = [row for row in render_summary(report).splitlines() if row.startswith("| TTFT P99")]
+    assert rows[0].startswith(
+        "| TTFT P99, baseline | jump between 224 and 256 prompt tokens | +148 % (+120 to +171 %) |"
+    )
+
+
+def test_quiet_curves_are_counted() -> None:
+    """A grid with many curves without a break has no row for each of them."""
+    report = make_grid_report()
+    quiet = sum(b.kind == "none" for b in report.breakpoints)
+    text = render_summary(report)
+    assert f"No break on {quiet} of {len(report.breakpoints)} curves." in text
+    assert "| none" not in text
+
+
+def test_it_says_how_to_get_it_again() -> None:
+    """Command, seed and machine, hostile text harmless."""
+    environment = {"cpu": "A | B <c>", "cores": "2", "os": "Linux 6"}
+    again = Reproduce(command="tailbreak run `x`", seed=7, environment=environment)
+    last = render_summary(make_report(reproduce=again, caveats=[])).splitlines()
+    (line,) = [line for line in last if line.startswith("**Again.**")]
+    assert "`tailbreak run 'x'` (seed 7)" in line
+    assert r"A \| B \<c\>, 2 cores, Linux 6" in line
+
+
+def test_no_row_is_wide() -> None:
+    """A comment box shows a table row of a plain run without scrolling far."""
+    rows = [row for row in render_summary(make_report()).splitlines() if row.startswith("|")]
+    assert max(map(len, rows)) <= 130
 
 
 def test_worst_cells_are_in_order() -> None:
