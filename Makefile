@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help setup demo test check fmt clean
+.PHONY: help setup demo test fuzz check fmt clean
 
 help:  ## what can be done
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -22,6 +22,9 @@ demo: setup  ## the main job: find where P99 breaks on the bundled server (about
 test: setup  ## every test, with what they need installed
 	@bash tools/test_needs.sh
 	@$(BIN)/python -m pytest --cov --cov-report=term:skip-covered
+
+fuzz: setup  ## 20,000 malformed requests to the bundled server (about 5 minutes, at most 30)
+	@TAILBREAK_FUZZ=20000 timeout 1800 $(BIN)/python -m pytest -s --durations=5 tests/e2e/test_fuzz.py
 
 check: setup  ## format, lint, types, import contracts: what CI runs after the tests
 	@$(BIN)/ruff format --check .

@@ -5,17 +5,15 @@ import http.client
 import json
 import os
 import signal
-import socket
 import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
-from urllib.parse import urlsplit
+from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -26,97 +24,11 @@ from harness.metrics.phases import SERVER_PHASES
 from harness.server.accel import EXACT_FEATURES
 from harness.server.options import ServerOptions
 from harness.server.process import RunningServer, start_server
+from tests.e2e.plain_client import WORDS, Client, Reply, ask, engine_of, eventually, is_alive
 
 pytestmark = pytest.mark.e2e
 
-WORDS = "the river ran past the old house and the child asked why it never stopped "
 PATHS = [pytest.param("false", id="baseline"), pytest.param("true", id="accelerated")]
-
-
-class Reply(NamedTuple):
-    """An answer, read to its end."""
-
-    status: int
-    headers: dict[str, str]
-    body: bytes
-
-    @property
-    def json(self) -> Any:
-        """The body as JSON."""
-        return json.loads(self.body)
-
-    @property
-    def events(self) -> list[Any]:
-        """Events of a stream that must end with `[DONE]`."""
-        lines = [line[6:] for line in self.body.split(b"\n") if line.startswith(b"data: ")]
-        assert lines[-1] == b"[DONE]"
-        return [json.loads(line) for line in lines[:-1]]
-
-
-class Client:
-    """Plain HTTP/1.1, one connection per request."""
-
-    def __init__(self, url: str) -> None:
-        parts = urlsplit(url)
-        assert parts.hostname is not None
-        assert parts.port is not None
-        self.host, self.port = parts.hostname, parts.port
-
-    def send(
-        self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
-    ) -> Reply:
-        """Send a request and read the whole answer."""
-        with contextlib.closing(http.client.HTTPConnection(self.host, self.port, timeout=30)) as to:
-            data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
-            to.request(method, path, data, headers or {})
-            reply = to.getresponse()
-            return Reply(reply.status, {k.lower(): v for k, v in reply.getheaders()}, reply.read())
-
-    def get(self, path: str) -> Reply:
-        """GET."""
-        return self.send("GET", path)
-
-    def post(self, path: str, body: Any, *, accel: str | None = None, **headers: str) -> Reply:
-        """POST, by the path that `accel` asks for."""
-        extra = {} if accel is None else {"X-MC-Accel": accel}
-        return self.send("POST", path, body, extra | headers)
-
-    def samples(self) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
-        """Every sample of `/metrics`."""
-        text = self.get("/metrics").body.decode()
-        return {
-            (sample.name, tuple(sorted(sample.labels.items()))): sample.value
-            for family in text_string_to_metric_families(text)
-            for sample in family.samples
-        }
-
-    def value(self, name: str, **labels: str) -> float:
-        """One sample, 0 when it is not there yet."""
-        return self.samples().get((name, tuple(sorted(labels.items()))), 0.0)
-
-    @contextlib.contextmanager
-    def open_stream(self, body: dict[str, Any], *, small_buffer: bool = False) -> Iterator[Any]:
-        """A raw socket on which a stream has been asked for."""
-        with socket.socket() as raw:
-            if small_buffer:
-                raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            raw.settimeout(30)
-            raw.connect((self.host, self.port))
-            data = json.dumps(body | {"stream": True}).encode()
-            head = (
-                f"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {len(data)}\r\n\r\n"
-            )
-            raw.sendall(head.encode() + data)
-            yield raw
-
-
-def eventually(condition: Callable[[], bool], within_s: float) -> float:
-    """Wait for a condition; the seconds it took."""
-    began = time.monotonic()
-    while not condition():
-        assert time.monotonic() - began < within_s, "did not come true in time"
-        time.sleep(0.01)
-    return time.monotonic() - began
 
 
 @pytest.fixture(scope="module")
@@ -130,10 +42,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
 @pytest.fixture(scope="module")
 def client(server: RunningServer) -> Client:
     return Client(server.url)
-
-
-def ask(**fields: Any) -> dict[str, Any]:
-    return {"prompt": WORDS * 4, "max_tokens": 12, "temperature": 0, "ignore_eos": True} | fields
 
 
 @pytest.mark.parametrize("accel", PATHS)
@@ -450,33 +358,6 @@ def test_the_journal_has_a_row_per_request_and_no_text(
     assert b"xylophone" not in text
 
 
-def test_the_openai_client_streams_and_completes(server: RunningServer) -> None:
-    """The official client reads both kinds of answer, and errors as its own exceptions."""
-    openai = pytest.importorskip("openai")
-    with openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0) as remote:
-        assert [model.id for model in remote.models.list()] == ["tiny"]
-        messages = [{"role": "user", "content": "Hello"}]
-        extra = {"ignore_eos": True}
-        whole = remote.chat.completions.create(
-            model="tiny", messages=messages, max_tokens=6, temperature=0, extra_body=extra
-        )
-        with remote.chat.completions.create(
-            model="tiny",
-            messages=messages,
-            max_tokens=6,
-            temperature=0,
-            extra_body=extra,
-            stream=True,
-            stream_options={"include_usage": True},
-        ) as stream:
-            chunks = list(stream)
-        text = "".join(c.choices[0].delta.content or "" for c in chunks if c.choices)
-        assert text == whole.choices[0].message.content
-        assert chunks[-1].usage.completion_tokens == whole.usage.completion_tokens == 6
-        with pytest.raises(openai.BadRequestError, match="temperature"):
-            remote.chat.completions.create(model="tiny", messages=messages, temperature=5)
-
-
 def test_state_routes(client: Client) -> None:
     """Health, readiness and the model list answer."""
     assert client.get("/healthz").json == {"status": "ok"}
@@ -513,20 +394,6 @@ def journal_of(server: RunningServer) -> Path:
     arguments = server.process.args
     assert isinstance(arguments, list)
     return Path(str(arguments[arguments.index("--journal") + 1]))
-
-
-def engine_of(pid: int) -> int:
-    """The engine's process id."""
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    assert len(children) == 1
-    return int(children[0])
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 def test_a_full_queue_a_key_and_a_dead_engine(monkeypatch: pytest.MonkeyPatch) -> None:
