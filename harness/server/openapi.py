@@ -124,7 +124,8 @@ def _post(path: str, body: type[Body]) -> dict[str, Any]:
         },
     }
     if path in ("/v1/chat/completions", "/v1/completions"):
-        content["text/event-stream"] = {"schema": {"type": "string"}}
+        event = {**_object("data"), "properties": {"data": {"type": "string"}}}
+        content["text/event-stream"] = {"schema": event}
     if path.startswith("/v1/"):
         operation["parameters"] = [_accel_header()]
     ok = {"200": {"description": "the answer", "content": content}}
