@@ -38,6 +38,10 @@ def serve(
         int,
         typer.Option(help="Sequences that may wait for a slot; more are answered 429 Retry-After."),
     ] = 256,
+    seed: Annotated[
+        int | None,
+        typer.Option(help="Seeds requests that bring none, in order of arrival; default: fresh."),
+    ] = None,
     journal: Annotated[
         Path | None, typer.Option(help="SQLite file for one row per request; default: temporary.")
     ] = None,
@@ -71,8 +75,14 @@ def serve(
 
     Example: curl http://127.0.0.1:8000/v1/infer -d '{"prompt": "Once upon a time"}'
 
+    Example: KEY=secret tailbreak serve --host 0.0.0.0 --api-key-env KEY
+
     Routes: /v1/infer, /v1/chat/completions, /v1/completions, /v1/models,
-    /tokenize, /detokenize, /metrics, /healthz, /readyz (docs/server.md).
+    /tokenize, /detokenize, /metrics, /healthz, /readyz, /openapi.json.
+
+    More sequences than --max-num-seqs and --max-queued-requests together are
+    answered 429 with Retry-After; bad fields 400 with the field, the value and
+    the range. Ctrl-C or SIGTERM ends it: streams get two seconds (docs/server.md).
     """
     values = {
         "model": model,
@@ -84,6 +94,7 @@ def serve(
         "kv_tokens": kv_tokens,
         "threads": default_threads() if threads is None else threads,
         "max_queued_requests": max_queued_requests,
+        "seed": seed,
         "journal": journal,
         "api_key_env": api_key_env,
         "client_timeout": client_timeout,

@@ -140,7 +140,8 @@ class Answer:
         self.n_reasoning += item.kind == "reasoning"
         text = self._decoders[item.kind].push(item.token_id)
         if item.kind == "content":
-            self._note_logprobs(item)
+            if item.logprobs is not None:
+                self._note_logprobs(item.token_id, *item.logprobs)
             self._n_characters += len(text)
             text = self._scanner.push(text)
         if text:
@@ -150,10 +151,11 @@ class Answer:
             self.finish_reason = "stop"
             self._link.stop(self._job)
 
-    def _note_logprobs(self, item: TokenItem) -> None:
+    def _note_logprobs(
+        self, token_id: int, logprob: float, likeliest: list[tuple[int, float]]
+    ) -> None:
         """Keep what is told of a token until its text goes out."""
-        if item.logprobs is not None:
-            self._logprobs.append(TokenLogprob(item.token_id, *item.logprobs, self._n_characters))
+        self._logprobs.append(TokenLogprob(token_id, logprob, likeliest, self._n_characters))
 
     def _note_first(self, item: TokenItem) -> None:
         """Open the account of the time to the first text."""
@@ -194,7 +196,7 @@ class Answer:
             events.append(self._delta(text))
 
     def _delta(self, text: str) -> Delta:
-        logprobs = self._take_logprobs() if self._kind == "content" else ()
+        logprobs = self._take_logprobs() if self._logprobs and self._kind == "content" else ()
         return Delta(self._index, self._kind, text, self.n_output, self.n_reasoning, logprobs)
 
     def _take_logprobs(self) -> tuple[TokenLogprob, ...]:

@@ -61,22 +61,26 @@ class Answers:
         Raises:
             ApiError: The engine died, or the model gave no finite logit.
         """
-        n_open = len(self._answers)
-        while n_open:
+        is_open = True
+        while is_open:
             await self._has_items.wait()
             self._has_items.clear()
-            events = [event for answer in self._answers for event in self._read(answer)]
-            n_open -= sum(isinstance(event, Finish) for event in events)
-            if not n_open:
+            events = self._read()
+            is_open = any(answer.end is None for answer in self._answers)
+            if not is_open:
                 self.last = _pop_finish(events, self._slowest)
             if events:
                 yield events
 
-    def _read(self, answer: Answer) -> Iterable[Delta | Finish]:
-        """Read one choice; deltas count the tokens of the whole request."""
-        events = answer.read()
+    def _read(self) -> list[Delta | Finish]:
+        """Read every choice."""
         if len(self._answers) == 1:
-            return events
+            return self._answers[0].read()
+        return [event for answer in self._answers for event in self._read_one(answer)]
+
+    def _read_one(self, answer: Answer) -> Iterable[Delta | Finish]:
+        """Read one of several choices; deltas count the tokens of the whole request."""
+        events = answer.read()
         n_output, n_reasoning = (
             self.n_output - answer.n_output,
             self.n_reasoning - answer.n_reasoning,

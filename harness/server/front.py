@@ -11,7 +11,7 @@ from harness.server.accel import read_features
 from harness.server.answers import Answers
 from harness.server.api_error import ApiError
 from harness.server.body import shown
-from harness.server.generation import Generation, Limits, build_choices, require_fit
+from harness.server.generation import Generation, Limits, build_choices, request_seeds, require_fit
 from harness.server.journal import JournalRow
 from harness.server.journal_queue import JournalQueue
 from harness.server.room import Room
@@ -63,6 +63,7 @@ class Front:
         self.fingerprint = fingerprint
         self._room = Room(n_slots=options.max_num_seqs, n_waiting=options.max_queued_requests)
         self._n_streams = 0
+        self._seeds = request_seeds(options.seed)
         self.pauses = pauses
         self.clock = SystemClock()
         self.started_unix_s = self.clock.realtime_ns() // 10**9
@@ -143,7 +144,7 @@ class Front:
             self.tokenizer.encode,
             default_tokens=default_tokens,
             max_model_len=self.limits.max_model_len,
-            seed=secrets.randbits(63) if body.seed is None else body.seed,
+            seed=next(self._seeds) if body.seed is None else body.seed,
         )
         for choice in choices[:: body.n_choices]:
             require_fit(len(choice.tokens), choice.segments, features, self.limits)

@@ -7,7 +7,9 @@ k > 1 and `\nAnswer: ` before the answer. Forced tokens are read like a prompt a
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import dataclass
+from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from harness.base.rng import seed_for
@@ -17,7 +19,7 @@ from harness.server.sequence import SamplingParams, Segment
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from harness.server.engine_link import EngineLink, Job
     from harness.server.phases import Stopwatch
@@ -140,6 +142,12 @@ def build_choices(
 def derived_seed(seed: int, place: int) -> int:
     """Give the seed of a request's choice: its own for the first, an independent one for others."""
     return seed if place == 0 else seed_for(seed, "choice", place) >> 1
+
+
+def request_seeds(root: int | None) -> Iterator[int]:
+    """Seeds for requests that bring none: fresh ones, or those that follow from `root`."""
+    for place in count():
+        yield secrets.randbits(63) if root is None else seed_for(root, "request", place) >> 1
 
 
 def build_segments(

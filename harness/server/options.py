@@ -35,6 +35,8 @@ class ServerOptions(BaseModel):
         max_num_batched_tokens: Tokens one engine step may run.
         kv_tokens: Token slots of the KV arena, for both paths.
         max_queued_requests: Sequences that may wait beyond those that run; more are answered 429.
+        seed: Where the seeds of requests that bring none come from, in their order of arrival; None
+            draws fresh ones.
         journal: SQLite file; None makes a temporary one without a name.
         api_key_env: Name of the environment variable that holds the key.
         client_timeout: Seconds a client may take to send a request, or leave an answer unread.
@@ -53,6 +55,7 @@ class ServerOptions(BaseModel):
     kv_tokens: Annotated[int, Field(ge=64, multiple_of=16)] = 2560
     threads: Annotated[int, Field(ge=1)] = Field(default_factory=default_threads)
     max_queued_requests: Annotated[int, Field(ge=0)] = 256
+    seed: Annotated[int, Field(ge=0, lt=1 << 63)] | None = None
     journal: Path | None = None
     api_key_env: str | None = None
     client_timeout: Annotated[float, Field(gt=0, le=3600)] = 30.0

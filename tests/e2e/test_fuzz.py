@@ -19,11 +19,18 @@ import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from schemathesis.core.result import Ok
 from schemathesis.specs.openapi import checks as openapi_checks
 
 from harness.server.options import ServerOptions
 from harness.server.process import RunningServer, start_server
-from harness.server.schemas import NEUTRAL_VALUES, ChatBody, CompletionBody, TokenizeBody
+from harness.server.schemas import (
+    NEUTRAL_VALUES,
+    Body,
+    ChatBody,
+    CompletionBody,
+    TokenizeBody,
+)
 from tests.e2e.plain_client import Client, eventually, everything_logged
 
 pytestmark = [
@@ -121,7 +128,7 @@ MESSAGES = st.lists(
     ),
     max_size=3,
 )
-ROUTES = {
+ROUTES: dict[str, tuple[dict[str, Any], type[Body]]] = {
     "/v1/chat/completions": ({"messages": [{"role": "user", "content": "Hi"}]}, ChatBody),
     "/v1/completions": ({"prompt": "Hi"}, CompletionBody),
     "/v1/infer": ({"prompt": "Hi"}, CompletionBody),
@@ -279,7 +286,7 @@ def test_raw_bytes(server: RunningServer, seen: Counter[int]) -> None:
     @given(messages())
     def send(message: bytes) -> None:
         with socket.create_connection((client.host, client.port), timeout=HANG_S) as to:
-            with contextlib.suppress(ConnectionError, BrokenPipeError):
+            with contextlib.suppress(OSError)  # it may have closed, or reset, before the end:
                 to.sendall(message)
                 to.shutdown(socket.SHUT_WR)
             said = read_all(to)
@@ -325,7 +332,8 @@ def test_the_openapi_description_holds(server: RunningServer, seen: Counter[int]
     """What Schemathesis derives, valid or not, is answered with a described status and shape."""
     description: dict[str, Any] = Client(server.url).get("/openapi.json").json
     schema = schemathesis.openapi.from_dict(description)
-    operations = [result.ok() for result in schema.get_all_operations()]
+    operations = [result.ok() for result in schema.get_all_operations() if isinstance(result, Ok)]
+    assert len(operations) == sum(map(len, description["paths"].values()))
     assert {operation.path for operation in operations} >= set(ROUTES)
     for operation in operations:
         is_post = operation.method == "post"
@@ -337,7 +345,7 @@ def test_the_openapi_description_holds(server: RunningServer, seen: Counter[int]
 
             @seeded(0.05 / (2 * len(ROUTES)) if is_post else 1 / N_REQUESTS)
             @given(operation.as_strategy(generation_mode=mode))
-            def send(case: schemathesis.Case) -> None:
+            def send(case: Any) -> None:
                 reply = case.call(base_url=server.url, timeout=HANG_S)
                 case.validate_response(
                     reply,

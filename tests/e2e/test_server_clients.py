@@ -165,27 +165,35 @@ def test_a_client_that_never_reads_is_given_up(client: Client) -> None:
         assert client.value("mc_accel_running_sequences") == 0
 
 
-def test_a_slow_store_is_charged_to_store_on_both_paths(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def faulty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunningServer, Path]]:
+    """A server with a slow store that drops every third stream, and its journal."""
+    journal = tmp_path_factory.mktemp("journal") / "journal"
+    options = ServerOptions(port=0, journal=journal, faults="store:40ms,drop:1/3")
+    with start_server(options) as running:
+        yield running, journal
+
+
+def test_a_slow_store_is_charged_to_store_on_both_paths(
+    faulty: tuple[RunningServer, Path],
+) -> None:
     """With a planted delay `store` holds it, synchronous or not, and the phases still add up."""
-    options = ServerOptions(
-        port=0, journal=tmp_path / "journal", faults="store:40ms", max_num_seqs=8
-    )
-    with start_server(options) as server:
-        client = Client(server.url)
-        for accel in ("false", "async_store"):
-            with ThreadPoolExecutor(8) as pool:
-                replies = list(
-                    pool.map(
-                        lambda _, accel=accel: client.post("/v1/completions", ask(), accel=accel),
-                        range(8),
-                    )
+    server, file = faulty
+    client = Client(server.url)
+    for accel in ("false", "async_store"):
+        with ThreadPoolExecutor(8) as pool:
+            replies = list(
+                pool.map(
+                    lambda _, accel=accel: client.post("/v1/completions", ask(), accel=accel),
+                    range(8),
                 )
-            for reply in replies:
-                timings = reply.json["timings"]
-                assert timings["phases"]["store"] >= 0.04
-                assert sum(timings["phases"].values()) == pytest.approx(timings["wall_s"], rel=0.02)
-        assert client.value("mc_accel_journal_waits_total") == 0
-    with contextlib.closing(sqlite3.connect(tmp_path / "journal")) as journal:
+            )
+        for reply in replies:
+            timings = reply.json["timings"]
+            assert timings["phases"]["store"] >= 0.04
+            assert sum(timings["phases"].values()) == pytest.approx(timings["wall_s"], rel=0.02)
+    assert client.value("mc_accel_journal_waits_total") == 0
+    with contextlib.closing(sqlite3.connect(file)) as journal:
         features = Counter(name for (name,) in journal.execute("SELECT features FROM requests"))
     assert features == {"": 8, "async_store": 8}
 
@@ -221,20 +229,20 @@ def read_stream(client: Client, body: dict[str, Any]) -> bytes:
         return error.partial
 
 
-def test_planted_drops_cut_every_third_stream() -> None:
+def test_planted_drops_cut_every_third_stream(faulty: tuple[RunningServer, Path]) -> None:
     """A dropped stream has text but neither finish nor `[DONE]`, ends its sequence, and is told."""
-    with start_server(ServerOptions(port=0, faults="drop:1/3")) as server:
-        client = Client(server.url)
-        texts = [read_stream(client, ask(max_tokens=40)) for _ in range(6)]
-        assert all(b"data: {" in text for text in texts)
-        for end in (b"[DONE]", b'"finish_reason":"length"'):
-            assert [end in text for text in texts] == [True, True, False] * 2
-        assert client.post("/v1/completions", ask(max_tokens=2)).status == 200
-        eventually(lambda: client.value("mc_accel_running_sequences") == 0, 10)
-        path = {"path": "baseline"}
-        assert client.value("mc_accel_requests_total", outcome="dropped", **path) == 2
-        assert client.value("mc_accel_fault_info", fault="drop:1/3") == 1
-        assert "Traceback" not in everything_logged(server)
+    server, _ = faulty
+    client = Client(server.url)
+    texts = [read_stream(client, ask(max_tokens=40)) for _ in range(6)]
+    assert all(b"data: {" in text for text in texts)
+    for end in (b"[DONE]", b'"finish_reason":"length"'):
+        assert [end in text for text in texts] == [True, True, False] * 2
+    assert client.post("/v1/completions", ask(max_tokens=2)).status == 200
+    eventually(lambda: client.value("mc_accel_running_sequences") == 0, 10)
+    path = {"path": "baseline"}
+    assert client.value("mc_accel_requests_total", outcome="dropped", **path) == 2
+    assert client.value("mc_accel_fault_info", fault="drop:1/3") == 1
+    assert "Traceback" not in everything_logged(server)
 
 
 def test_stopping_with_half_requests_is_clean(tmp_path: Path) -> None:

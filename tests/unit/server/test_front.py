@@ -1,6 +1,7 @@
 """What the front decides without a socket: room, keys, choices, names of tokens, descriptions."""
 
 import json
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from starlette.types import Scope
 from harness.server.answer import TokenLogprob
 from harness.server.api_error import ApiError
 from harness.server.gate import has_key
-from harness.server.generation import build_choices, derived_seed
+from harness.server.generation import build_choices, derived_seed, request_seeds
 from harness.server.logprobs import chat_logprobs, completion_logprobs
 from harness.server.openapi import build_openapi
 from harness.server.room import Room
@@ -102,6 +103,17 @@ def test_seeds_of_choices_differ_and_follow_from_the_one(seed: int) -> None:
     assert len(set(seeds)) == 8
     assert all(-(2**63) <= each < 2**63 for each in seeds)
     assert seeds == [derived_seed(seed, place) for place in range(8)]
+
+
+def test_seeds_of_requests_follow_from_the_servers() -> None:
+    """With a root the line of seeds is the same every time; without one it never is."""
+
+    def line(root: int | None) -> list[int]:
+        return list(islice(request_seeds(root), 5))
+
+    assert line(3) == line(3) != line(4)
+    assert len(set(line(3))) == 5
+    assert line(None) != line(None)
 
 
 def test_tokens_are_told_by_text_bytes_or_name() -> None:
