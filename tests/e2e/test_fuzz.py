@@ -286,7 +286,7 @@ def test_raw_bytes(server: RunningServer, seen: Counter[int]) -> None:
     @given(messages())
     def send(message: bytes) -> None:
         with socket.create_connection((client.host, client.port), timeout=HANG_S) as to:
-            with contextlib.suppress(OSError)  # it may have closed, or reset, before the end:
+            with contextlib.suppress(OSError):  # it may have closed or reset before the end
                 to.sendall(message)
                 to.shutdown(socket.SHUT_WR)
             said = read_all(to)
