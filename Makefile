@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help setup demo test fuzz check fmt clean
+.PHONY: help setup demo test fuzz check interop fmt clean
 
 help:  ## what can be done
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -31,6 +31,9 @@ check: setup  ## format, lint, types, import contracts: what CI runs after the t
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+
+interop: setup  ## build llama-cpp-python's server (10 minutes the first time) and measure it
+	@bash tools/interop.sh "$(PYTHON)"
 
 fmt: setup  ## format and fix what can be fixed
 	@$(BIN)/ruff format .

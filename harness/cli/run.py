@@ -39,7 +39,12 @@ def run(
         ),
     ] = None,
     model: Annotated[
-        str | None, typer.Option(help="Model name to ask the target for.", metavar="NAME")
+        str | None,
+        typer.Option(
+            help="Model to ask the target for; without it, and where the scenario names none, the "
+            "one that the target lists.",
+            metavar="NAME",
+        ),
     ] = None,
     requests: Annotated[
         int | None,
@@ -72,6 +77,7 @@ def run(
 
     Example: tailbreak run --resume reports/runs/20260101-120000-quickstart
     """
+    from harness.load.client.models import ask_only_model
     from harness.load.session import api_key, check_target, prepare
     from harness.records.lock import RunLock
     from harness.scenario.read import read_scenario
@@ -87,9 +93,10 @@ def run(
         return
     if scenario is None:
         raise typer.BadParameter("give a scenario file, or a run folder with --resume")
-    wanted = _override(
-        read_scenario(scenario), str(scenario), target=target, model=model, n=requests, seed=seed
-    )
+    written = read_scenario(scenario)
+    if target is not None and model is None and "model" not in written.target.model_fields_set:
+        model = ask_only_model(target, api_key(written))
+    wanted = _override(written, str(scenario), target=target, model=model, n=requests, seed=seed)
     options = _server_options(wanted, str(scenario))
     with _server(wanted, options) as url:
         check_target(url, api_key(wanted))

@@ -2,8 +2,8 @@
 
 They ignore in silence what they do not know, so `repetition_penalty` goes out as `repeat_penalty`.
 llama.cpp's penalties look at the last 64 tokens unless told otherwise; they are told to look at the
-whole context, prompt included (its frequency and presence penalties count the prompt as well, which
-other servers' do not).
+last 131,072, prompt included (its frequency and presence penalties count the prompt as well, which
+other servers' do not). Its older word for the whole context, -1, is refused by newer builds.
 
 Source: llama.cpp tools/server/README.md, section "POST /completion".
 """
@@ -14,7 +14,7 @@ from typing import Any, Final
 from harness.load.client.openai import OpenAiChat, OpenAiCompletions
 
 SPELLING: Final = MappingProxyType({"repetition_penalty": "repeat_penalty"})
-WHOLE_CONTEXT: Final = MappingProxyType[str, Any]({"repeat_last_n": -1})
+WHOLE_CONTEXT: Final = MappingProxyType[str, Any]({"repeat_last_n": 131_072})
 
 
 class LlamaCppChat(OpenAiChat):

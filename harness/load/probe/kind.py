@@ -68,16 +68,6 @@ def guess_kind(said: Mapping[str, Said]) -> ServerKind:
     return ServerKind(name=kind.name, version=_version(said), evidence=kind.evidence)
 
 
-def listed_models(models: Any) -> tuple[str, ...]:
-    """Ids in the answer of `/v1/models`."""
-    entries = models.get("data") if isinstance(models, dict) else None
-    return tuple(
-        entry["id"]
-        for entry in (entries if isinstance(entries, list) else ())
-        if isinstance(entry, dict) and isinstance(entry.get("id"), str)
-    )
-
-
 def _by_owner(said: Mapping[str, Said]) -> ServerKind | None:
     models = _object(said, "/v1/models").get("data")
     for entry in models if isinstance(models, list) else ():

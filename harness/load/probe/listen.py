@@ -8,20 +8,21 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
-from harness.base.errors import MeasurementInvalid, SetupError
+from harness.base.errors import MeasurementInvalid
 from harness.load.client.adapter import Adapter, Ask
 from harness.load.client.adapters import build_adapter
 from harness.load.client.deadlines import Timeouts
 from harness.load.client.endpoint import resolve
 from harness.load.client.http import HttpClient
 from harness.load.client.keep_alive import KeepAlive
+from harness.load.client.models import listed_models, only_model
 from harness.load.client.plain_http import PlainHttp, Reply
 from harness.load.client.rx_timestamp import RxTimestamps
 from harness.load.client.tokenize import TargetTokenizer, prompt_tokens_by_usage
 from harness.load.probe.advice import advise
 from harness.load.probe.figures import latency_figures, stream_figures
 from harness.load.probe.heard import Heard, hear
-from harness.load.probe.kind import ROUTES, Said, guess_kind, listed_models
+from harness.load.probe.kind import ROUTES, Said, guess_kind
 from harness.load.probe.parameters import (
     MAX_TOKENS,
     TEMPERATURE,
@@ -71,9 +72,11 @@ def probe(
     keep_alive = KeepAlive()
     client = HttpClient(endpoint, TIMEOUTS, stamps, keep_alive)
     try:
-        said = _introduce(http)
-        models = listed_models(said["/v1/models"].value)
-        chosen = model or _only_model(url, said["/v1/models"].status, models)
+        reply = http.get("/v1/models")
+        models = listed_models(reply.json())
+        is_locked = reply.status in {401, 403}
+        chosen = only_model(url, reply) if model is None or is_locked else model
+        said = _introduce(http, reply)
         questions = _Questions(client, http, chosen, api_key, say)
         api, apis = questions.find_api(url)
         parameters = questions.try_parameters()
@@ -107,41 +110,15 @@ def probe(
     return replace(result, advice=advise(result))
 
 
-def _introduce(http: PlainHttp) -> dict[str, Said]:
+def _introduce(http: PlainHttp, models: Reply) -> dict[str, Said]:
     """What the server says about itself, by route."""
-    reply = http.get("/v1/models")
-    if reply.status in {401, 403}:
-        raise SetupError(
-            f"{http.url}: /v1/models answered {reply.status}: {reply.shown()}; "
-            "name the variable that holds the key with --api-key-env"
-        )
-    said = {"/v1/models": _said(reply)}
-    for route in ROUTES:
-        said[route] = _said(http.get(route))
-    return said
+    return {"/v1/models": _said(models), **{route: _said(http.get(route)) for route in ROUTES}}
 
 
 def _said(reply: Reply) -> Said:
     return Said(
         status=reply.status, server=reply.headers.get("server", ""), value=reply.json()
     )  # fmt: skip
-
-
-def _only_model(url: str, status: int, models: tuple[str, ...]) -> str:
-    """The one model listed.
-
-    Raises:
-        SetupError: none or several; the message lists the choices.
-    """
-    if len(models) == 1:
-        return models[0]
-    if models:
-        listed = "\n".join(f"  {model}" for model in models)
-        raise SetupError(f"{url} serves several models; choose one with --model:\n{listed}")
-    raise SetupError(
-        f"{url}: /v1/models answered {status} and lists no model; name one with --model "
-        "(is this an OpenAI-compatible server, and is the address right?)"
-    )
 
 
 class _Questions:
