@@ -53,7 +53,7 @@ def serving(environment: Path) -> Iterator[str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [
+    command: list[str | Path] = [
         environment / "bin/python", "-m", "llama_cpp.server",
         "--model", model, "--model_alias", "smollm2",
         "--host", "127.0.0.1", "--port", str(port), "--n_ctx", "2048", "--n_threads", "1",
@@ -62,7 +62,7 @@ def serving(environment: Path) -> Iterator[str]:
     ]  # fmt: skip
     with (
         (environment / "server.log").open("w") as log,
-        subprocess.Popen(command, stdout=log, stderr=log) as server,
+        subprocess.Popen(command, stdout=log, stderr=log) as server,  # noqa: S603  our own build
     ):
         url = f"http://127.0.0.1:{port}"
         try:
@@ -77,7 +77,7 @@ def wait_for(url: str, server: subprocess.Popen[bytes]) -> None:
     until = time.monotonic() + START_LIMIT_S
     while time.monotonic() < until and server.poll() is None:
         try:
-            with urllib.request.urlopen(f"{url}/v1/models", timeout=5):
+            with urllib.request.urlopen(f"{url}/v1/models", timeout=5):  # noqa: S310  loopback
                 return
         except OSError:
             time.sleep(0.2)
@@ -88,7 +88,7 @@ def tailbreak(*arguments: str | Path) -> int:
     """The CLI, its output shown and its exit code given back."""
     print(f"\n$ tailbreak {' '.join(map(str, arguments))}", flush=True)
     environment = {**os.environ, "PYTHONPATH": str(Path.cwd())}
-    return subprocess.run(
+    return subprocess.run(  # noqa: S603  our own module
         [sys.executable, "-m", "harness.cli.main", *arguments], env=environment, check=False
     ).returncode
 

@@ -11,6 +11,7 @@ import harness
 from harness.base.errors import ExitCode, TailbreakError
 from harness.cli.plan import plan
 from harness.cli.probe import probe
+from harness.cli.records import records
 from harness.cli.report import report
 from harness.cli.run import run
 from harness.cli.serve import serve
@@ -39,6 +40,7 @@ app.command()(plan)
 app.command()(serve)
 app.command()(truth)
 app.command()(probe)
+app.command()(records)
 
 
 def _version(wanted: bool) -> None:

@@ -4,7 +4,7 @@
 `requests.parquet`; it may be cut anywhere and repeated.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -19,6 +19,7 @@ from harness.records.run import RunFolder
 from harness.records.shard import LOG, SHARD, read_shard
 
 PARQUET: Final = "requests.parquet"
+BATCH_ROWS: Final = 1000
 KEY: Final = ("session", "segment", "index")
 """What names a row within a run."""
 
@@ -57,6 +58,25 @@ def read_rows(run: RunFolder) -> StoredRows:
     )
 
 
+def iter_rows(run: RunFolder, n_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
+    """Every acknowledged row of a run, once, in batches of at most `n_rows`.
+
+    A compacted run is read as it goes, a killed one shard by shard; only a run that was killed
+    while it was compacted is held in memory whole.
+
+    Raises:
+        RecordError: another schema, or a damaged file.
+    """
+    parquet, shards = run.path / PARQUET, sorted(run.shards.glob(f"*{SHARD}"))
+    if not parquet.is_file():
+        for path in shards:
+            yield from read_shard(path).table.to_batches(n_rows)
+    elif shards:
+        yield from read_rows(run).table.to_batches(n_rows)
+    else:
+        yield from _iter_parquet(parquet, n_rows)
+
+
 def compact(run: RunFolder) -> StoredRows:
     """Turn the shards into one Parquet file; safe to repeat after a crash.
 
@@ -91,6 +111,17 @@ def _write_parquet(run: RunFolder, table: pa.Table) -> None:
     except OSError as error:
         part.unlink(missing_ok=True)
         raise RecordError(f"{parquet}: cannot be written: {error}; free some space") from error
+
+
+def _iter_parquet(path: Path, n_rows: int) -> Iterator[pa.RecordBatch]:
+    try:
+        with pq.ParquetFile(path, pre_buffer=False) as file:
+            for batch in file.iter_batches(n_rows, use_threads=False):
+                yield from to_current(
+                    pa.Table.from_batches([batch], file.schema_arrow)
+                ).to_batches()
+    except (ValueError, pa.ArrowException, OSError) as error:
+        raise RecordError(f"{path}: unreadable Parquet: {error}") from error
 
 
 def _read_parquet(path: Path) -> pa.Table:

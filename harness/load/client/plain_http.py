@@ -6,6 +6,7 @@ Not for measuring: no stamps. Works with and without gevent.
 import contextlib
 import http.client
 import json
+import select
 import socket
 import threading
 from collections.abc import Mapping
@@ -78,6 +79,7 @@ class PlainHttp:
     def _ask(self, method: str, path: str, body: bytes | None) -> Reply:
         headers = {"Content-Type": "application/json", **self._headers}
         self._is_late = False
+        self._drop_stale()
         try:
             self._connection.request(method, self._base + path, body=body, headers=headers)
             return self._read()
@@ -87,6 +89,15 @@ class PlainHttp:
             if self._is_late:
                 reason = f"not whole within {self._timeout_s:g} s"
             raise SetupError(f"{self.url}{path}: no answer: {reason}") from error
+
+    def _drop_stale(self) -> None:
+        """Let go of a connection that the server closed meanwhile, or spoke on unasked."""
+        if self._connection.sock is None:
+            return
+        poll = select.poll()
+        poll.register(self._connection.sock, select.POLLIN)
+        if poll.poll(0):
+            self._connection.close()
 
     def _read(self) -> Reply:
         """The answer, within the time limit as a whole and not only between two reads."""

@@ -11,6 +11,7 @@ import pytest
 from harness.base.errors import SetupError
 from harness.load.client import plain_http
 from harness.load.client.plain_http import PlainHttp
+from tests.unit.load.scripted_server import Step, serving, sized
 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
 
@@ -74,3 +75,15 @@ def test_an_answer_has_a_size_limit(monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(SetupError, match="more than 100,000 bytes"):
             http.get("/v1/models")
         http.close()
+
+
+def test_a_connection_that_the_server_closed_meanwhile_is_replaced() -> None:
+    """An idle limit of the server between two questions is no failure of the target."""
+    script: list[Step] = ["read", sized(b"{}"), "close"]
+    with serving(script) as server:
+        http = PlainHttp(server.url)
+        assert http.get("/a").json() == {}
+        time.sleep(0.05)
+        assert http.post("/b", {}).json() == {}
+        http.close()
+        assert server.n_connections == 2
