@@ -1,12 +1,16 @@
 """A run folder to its report: records, rules, cells, breakpoints, verdict. Needs no server."""
 
+from pathlib import Path
+
 from harness.base.errors import RecordError
+from harness.findings.baseline import compare_runs
 from harness.findings.breaks import find_breaks
 from harness.findings.cells import summarise_cells
 from harness.findings.client_account import worst_account
 from harness.findings.comparison import compare_paths
 from harness.findings.evidence import Evidence
-from harness.findings.rules import RULES
+from harness.findings.finding import Cell
+from harness.findings.rules import RULES, Doubt
 from harness.findings.validity import judge_validity
 from harness.findings.verdict import judge
 from harness.plan.codec import plan_from_json
@@ -15,6 +19,7 @@ from harness.records.run import RunFolder
 from harness.records.store import read_rows
 from harness.report.context import build_report
 from harness.report.schema import Report
+from harness.scenario.baseline import recorded_baseline
 from harness.scenario.read import validate_scenario
 
 
@@ -47,25 +52,39 @@ def _environment(run: RunFolder, session: int) -> dict[str, str]:
     return {key: str(value) for key, value in run.read_object(name).items()}
 
 
-def analyse(run: RunFolder) -> Report:
-    """The report of a run; the same folder gives the same report, bit for bit.
+def analyse(run: RunFolder, baseline: Path | None = None) -> Report:
+    """The report of a run; the same folders give the same report, bit for bit.
+
+    It is compared with the run in `baseline`, or else with the one that it was started against.
 
     Raises:
-        RecordError: the run cannot be read.
+        RecordError: the run, or the baseline, cannot be read.
+        SetupError: the baseline is no baseline for this run.
     """
+    evidence, doubts, cells = _judge_cells(run)
+    reference = baseline or recorded_baseline(run)
+    compared = None
+    if reference is not None:
+        before, _, cells_before = _judge_cells(RunFolder.open(reference))
+        compared = compare_runs(before, cells_before, evidence, cells)
+    breakpoints = find_breaks(evidence, cells)
+    comparison = compare_paths(evidence, cells)
+    return build_report(
+        evidence=evidence,
+        verdict=judge(evidence, cells, breakpoints, comparison, compared),
+        validity=judge_validity(evidence, doubts),
+        cells=cells,
+        breakpoints=breakpoints,
+        comparison=comparison,
+        baseline=compared,
+    )
+
+
+def _judge_cells(run: RunFolder) -> tuple[Evidence, list[Doubt], list[Cell]]:
+    """What a run left behind, what the rules doubt of it, and its cells."""
     evidence = read_evidence(run)
     unknown = set(evidence.rows["cell"]) - {cell.id for cell in evidence.plan.cells}
     if unknown:
         raise RecordError(f"{run.path}: rows of cells that the plan does not have: {unknown}")
     doubts = [doubt for rule in RULES for doubt in rule(evidence)]
-    cells = summarise_cells(evidence, doubts)
-    breakpoints = find_breaks(evidence, cells)
-    comparison = compare_paths(evidence, cells)
-    return build_report(
-        evidence=evidence,
-        verdict=judge(evidence, cells, breakpoints, comparison),
-        validity=judge_validity(evidence, doubts),
-        cells=cells,
-        breakpoints=breakpoints,
-        comparison=comparison,
-    )
+    return evidence, doubts, summarise_cells(evidence, doubts)

@@ -10,6 +10,14 @@ from harness.cli.verdict import EXIT_OF_STATUS, show_next_step, show_verdict
 
 def report(
     run: Annotated[Path, typer.Argument(help="Run folder, such as reports/runs/<id>.")],
+    baseline: Annotated[
+        Path | None,
+        typer.Option(
+            help="Earlier run to compare with, instead of the one that the run was started "
+            "against.",
+            metavar="RUN",
+        ),
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print report.json instead of the verdict.")
     ] = False,
@@ -25,7 +33,7 @@ def report(
     from harness.report.html import write_report
 
     folder = RunFolder.open(run)
-    result = analyse(folder)
+    result = analyse(folder, baseline)
     page = write_report(result, folder.path)
     if as_json:
         typer.echo(result.model_dump_json(by_alias=True, indent=1))

@@ -53,6 +53,14 @@ def run(
     seed: Annotated[
         int | None, typer.Option(help="Seed instead of the scenario's.", metavar="N", min=0)
     ] = None,
+    baseline: Annotated[
+        Path | None,
+        typer.Option(
+            help="Earlier run to compare with: a cell slower than limits.regression allows "
+            "makes exit code 4.",
+            metavar="RUN",
+        ),
+    ] = None,
     runs_dir: Annotated[Path, typer.Option(help="Where run folders go.", metavar="DIR")] = RUNS_DIR,
     resume: Annotated[
         Path | None,
@@ -80,13 +88,14 @@ def run(
     from harness.load.client.models import ask_only_model
     from harness.load.session import api_key, check_target, prepare
     from harness.records.lock import RunLock
+    from harness.scenario.baseline import require_baseline
     from harness.scenario.read import read_scenario
 
     show = progress and sys.stderr.isatty()
     if resume is not None:
         fixed = {
             "a scenario": scenario, "--model": model, "--requests": requests, "--seed": seed,
-            "--runs-dir": None if runs_dir == RUNS_DIR else runs_dir,
+            "--baseline": baseline, "--runs-dir": None if runs_dir == RUNS_DIR else runs_dir,
         }  # fmt: skip
         _refuse(resume, [name for name, value in fixed.items() if value is not None])
         _resume(resume, target, show=show)
@@ -98,11 +107,13 @@ def run(
         model = ask_only_model(target, api_key(written))
     wanted = _override(written, str(scenario), target=target, model=model, n=requests, seed=seed)
     options = _server_options(wanted, str(scenario))
+    against = require_baseline(baseline, wanted)
     with _server(wanted, options) as url:
         check_target(url, api_key(wanted))
         folder = prepare(wanted, url, runs_dir)
         command = shlex.join(["tailbreak", *sys.argv[1:]])
-        folder.write_json("run.json", {**folder.read_json("run.json"), "command": command})
+        told = {**folder.read_json("run.json"), "command": command, **against}
+        folder.write_json("run.json", told)
         with RunLock(folder) as lock:
             code = _drive(folder, url, lock, show=show)
             _finish(folder, code)

@@ -1,50 +1,82 @@
 """The accelerated path beside the baseline, cell by cell, from the same run."""
 
-import math
 from collections.abc import Sequence
-from typing import Literal
 
 import numpy as np
-from scipy.stats import norm
 
 from harness.findings.cells import metric_segments, number
 from harness.findings.evidence import Evidence
-from harness.findings.finding import Cell, ComparedMetric, Comparison, MetricName
-from harness.stats.cell_quantile import cell_quantile
+from harness.findings.finding import Cell, ComparedMetric, ComparedWord, Comparison, MetricName
+from harness.stats.ratio import QuantileRatio, quantile_ratios
 
 FACTOR = "accelerated"
 SAME = 0.05
 COMPARED: tuple[MetricName, ...] = ("ttft_s", "e2e_s", "itl_s")
 COMPARED_Q = (0.5, 0.99)
-Word = Literal["faster", "slower", "same", "undecided"]
+Pair = tuple[Cell, Cell]
 
 
 def compare_paths(evidence: Evidence, cells: Sequence[Cell]) -> Comparison | None:
     """Ratio accelerated / baseline of each metric and quantile; None without both paths.
 
-    ln ratio +- z sqrt(se_a^2 + se_b^2), with z for all cells of one metric and quantile together
-    (Bonferroni), so that the intervals of a column hold jointly.
+    The intervals of one metric and quantile hold together over all cells.
     """
     pairs = _pairs(cells)
     if not pairs:
         return None
     metrics = tuple(dict.fromkeys((evidence.scenario.analysis.metric, *COMPARED)))
     quantiles = tuple(dict.fromkeys((*COMPARED_Q, evidence.scenario.analysis.q)))
-    z = float(norm.ppf(1 - (1 - evidence.scenario.analysis.confidence) / (2 * len(pairs))))
-    compared = [
-        _compare(evidence, baseline, accelerated, metric, q, z)
-        for metric in metrics
-        for q in quantiles
-        for baseline, accelerated in pairs
-    ]
     return Comparison(
         reference="baseline",
         candidate="accelerated",
-        metrics=[item for item in compared if item is not None],
+        metrics=[
+            item
+            for metric in metrics
+            for q in quantiles
+            for item in _compare(evidence, pairs, metric, q)
+        ],
     )
 
 
-def _pairs(cells: Sequence[Cell]) -> list[tuple[Cell, Cell]]:
+def compared(
+    metric: MetricName, q: float, cell: str, found: QuantileRatio | None, word: ComparedWord
+) -> ComparedMetric:
+    """One row; without a ratio everything but the word is null."""
+    return ComparedMetric(
+        metric=metric,
+        q=q,
+        cell=cell,
+        ratio=number(found.ratio) if found else None,
+        low=number(found.low) if found else None,
+        high=number(found.high) if found else None,
+        verdict=word,
+    )
+
+
+def pair_ratios(
+    reference: Evidence, candidate: Evidence, pairs: Sequence[Pair], metric: MetricName, q: float
+) -> list[QuantileRatio | None]:
+    """One ratio for each pair of cells, all holding together; None where a side has no value."""
+    sides = [
+        (_segments(reference, before, metric), _segments(candidate, after, metric))
+        for before, after in pairs
+    ]
+    whole = [side for side in sides if all(side)]
+    if not whole:
+        return [None] * len(pairs)
+    before, after = zip(*whole, strict=True)
+    confidence = candidate.scenario.analysis.confidence
+    found = iter(quantile_ratios(before, after, q, confidence, len(pairs)))
+    return [next(found) if all(side) else None for side in sides]
+
+
+def _segments(evidence: Evidence, cell: Cell, metric: str) -> list[np.ndarray]:
+    """A cell's values; none where one of them has no logarithm."""
+    segments = metric_segments(evidence.cell_rows(evidence.plan.cell(cell.id)), metric)
+    return segments if segments and min(part.min() for part in segments) > 0 else []
+
+
+def _pairs(cells: Sequence[Cell]) -> list[Pair]:
     """Cells that differ in the path only: (baseline, accelerated)."""
     found: dict[tuple[tuple[str, object], ...], dict[bool, Cell]] = {}
     for cell in cells:
@@ -55,38 +87,21 @@ def _pairs(cells: Sequence[Cell]) -> list[tuple[Cell, Cell]]:
 
 
 def _compare(
-    evidence: Evidence, baseline: Cell, accelerated: Cell, metric: MetricName, q: float, z: float
-) -> ComparedMetric | None:
-    sides = [
-        metric_segments(evidence.cell_rows(evidence.plan.cell(cell.id)), metric)
-        for cell in (baseline, accelerated)
+    evidence: Evidence, pairs: Sequence[Pair], metric: MetricName, q: float
+) -> list[ComparedMetric]:
+    found = zip(pairs, pair_ratios(evidence, evidence, pairs, metric, q), strict=True)
+    return [
+        compared(metric, q, pair[1].id, ratio, _word(pair, ratio))
+        for pair, ratio in found
+        if ratio is not None
     ]
-    if not all(sides) or min(np.concatenate(side).min() for side in sides) <= 0:
-        return None
-    low_side, high_side = (cell_quantile(side, q) for side in sides)
-    if not math.isfinite(low_side.log_value) or not math.isfinite(high_side.log_value):
-        return None
-    difference = high_side.log_value - low_side.log_value
-    half = z * math.hypot(low_side.se, high_side.se)
-    low, high = math.exp(difference - half), math.exp(difference + half)
-    if accelerated.state != "fixed" or baseline.state != "fixed":
-        word: Word = "undecided"
-    else:
-        word = _word(low, high)
-    return ComparedMetric(
-        metric=metric,
-        q=q,
-        cell=accelerated.id,
-        ratio=number(math.exp(difference)),
-        low=number(low),
-        high=number(high),
-        verdict=word,
-    )
 
 
-def _word(low: float, high: float) -> Word:
-    if high < 1:
+def _word(pair: Pair, found: QuantileRatio) -> ComparedWord:
+    if any(cell.state != "fixed" for cell in pair):
+        return "undecided"
+    if found.high < 1:
         return "faster"
-    if low > 1:
+    if found.low > 1:
         return "slower"
-    return "same" if low > 1 - SAME and high < 1 + SAME else "undecided"
+    return "same" if found.low > 1 - SAME and found.high < 1 + SAME else "undecided"

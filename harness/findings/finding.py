@@ -165,8 +165,15 @@ class Breakpoint(Part):
     caveats: list[str]
 
 
+ComparedWord = Literal["faster", "slower", "same", "undecided", "regression", "improvement", "pass"]
+
+
 class ComparedMetric(Part):
-    """Candidate over reference in one cell; below 1 is faster."""
+    """Candidate over reference in one cell; below 1 is faster.
+
+    Two paths of a run are `faster`, `slower` or `same`; against an earlier run a cell is a
+    `regression`, an `improvement` or a `pass`. Either may be `undecided`.
+    """
 
     metric: MetricName
     q: float
@@ -174,7 +181,7 @@ class ComparedMetric(Part):
     ratio: Number
     low: Number
     high: Number
-    verdict: Literal["faster", "slower", "same", "undecided"]
+    verdict: ComparedWord
 
 
 class Comparison(Part):
@@ -183,6 +190,24 @@ class Comparison(Part):
     reference: str
     candidate: str
     metrics: list[ComparedMetric]
+
+
+class BaselineComparison(Part):
+    """This run against an earlier one, in the analysed metric and quantile.
+
+    `limit` is the relative slowdown that is allowed; all intervals hold together at `confidence`.
+    `detectable_effect` is the slowdown that any cell would have shown in 80 % of cases.
+    """
+
+    reference: str
+    candidate: str
+    limit: float
+    confidence: float
+    verdict: Literal["pass", "regression", "improvement", "undecided"]
+    detectable_effect: Number
+    metrics: list[ComparedMetric]
+    unmatched: list[str]
+    caveats: list[str]
 
 
 class Reproduce(Part):

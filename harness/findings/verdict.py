@@ -8,8 +8,10 @@ breakpoint is a finding, not a failure: a run that finds one passes.
 from collections.abc import Sequence
 from typing import Final
 
+from harness.findings.baseline_words import baseline_sentence
 from harness.findings.evidence import Evidence
 from harness.findings.finding import (
+    BaselineComparison,
     Breakpoint,
     Cell,
     Comparison,
@@ -25,6 +27,8 @@ PRECEDENCE: Final[tuple[VerdictStatus, ...]] = (
     "requests_failed",
     "regression",
     "slo_missed",
+    "improvement",
+    "pass",
 )
 MAX_ERROR = 200
 VOID = ("invalid-client", "failed")
@@ -39,21 +43,23 @@ def judge(
     cells: Sequence[Cell],
     breakpoints: Sequence[Breakpoint],
     comparison: Comparison | None,
+    baseline: BaselineComparison | None = None,
 ) -> Verdict:
     """The verdict of a run: the first of what holds by `PRECEDENCE`, with the rest beside it."""
     found = (
         _void(evidence, cells, breakpoints),
         _failed(evidence),
+        None if baseline is None else (baseline.verdict, baseline_sentence(baseline, cells)),
         _slo(evidence, cells),
     )
-    problems = sorted(filter(None, found), key=lambda problem: PRECEDENCE.index(problem[0]))
-    if problems and problems[0][0] == "invalid":
-        return Verdict(status="invalid", text=problems[0][1])
-    sentences = [reason for _, reason in problems] + break_sentences(breakpoints)
+    answers = sorted(filter(None, found), key=lambda answer: PRECEDENCE.index(answer[0]))
+    if answers and answers[0][0] == "invalid":
+        return Verdict(status="invalid", text=answers[0][1])
+    sentences = [text for _, text in answers] + break_sentences(breakpoints)
     if comparison is not None:
         sentences.append(comparison_sentence(comparison, cells, breakpoints))
     sentences.append(_left_out(cells))
-    status = problems[0][0] if problems else "pass"
+    status = answers[0][0] if answers else "pass"
     return Verdict(status=status, text=" ".join(filter(None, sentences)))
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from harness.base.errors import SetupError
 from harness.load.session import api_key, check_target, reopen
+from harness.scenario.baseline import require_baseline
 from harness.scenario.read import read_scenario
 from harness.scenario.schema import Scenario
 
@@ -29,6 +30,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "run folder prepared beforehand",
         in_page=False,
     )
+    _add(group, "--baseline", "RUN", "TAILBREAK_BASELINE", "earlier run to compare with")
     _add(
         group, "--runs-dir", "DIR", "TAILBREAK_RUNS_DIR",
         "where run folders are made", default=DEFAULT_RUNS_DIR,
@@ -87,7 +89,8 @@ def check_form(options: Any, host: str | None, form: Mapping[str, str] | None = 
     """The target of the run that the command line, or the page's form, asks for.
 
     Raises:
-        TailbreakError: it cannot be run: its scenario is not valid, its target does not answer.
+        TailbreakError: it cannot be run: its scenario is not valid, its target does not answer, or
+            its baseline is another experiment.
     """
     form = form or {}
     if given_path(options.run_folder) is not None:
@@ -97,6 +100,7 @@ def check_form(options: Any, host: str | None, form: Mapping[str, str] | None = 
         file = form.get("scenario") or options.scenario
         scenario = read_given(file)
         url = target_of(scenario, file, form.get("host", host))
+        require_baseline(given_path(form.get("baseline", options.baseline)), scenario)
     check_target(url, api_key(scenario))
     return url
 

@@ -15,6 +15,7 @@ from harness.load.locust_options import given_path, read_given, target_of
 from harness.load.session import Session, prepare, reopen, set_target
 from harness.load.virtual_user import VirtualUser
 from harness.records.request import RequestRecord
+from harness.scenario.baseline import require_baseline
 
 PARENT_PERIOD_S = 0.5
 
@@ -67,8 +68,10 @@ def new_session(options: Any, host: str | None) -> tuple[Session, str]:
     Raises:
         TailbreakError: what is wrong with the scenario, the target or the folder.
     """
-    folder = given_path(options.run_folder)
+    folder, baseline = given_path(options.run_folder), given_path(options.baseline)
     if folder is not None:
+        if baseline is not None:
+            raise SetupError(f"--baseline belongs to a new run, {folder} is prepared; leave it out")
         session = reopen(folder)
         _require_unused(session)
         url = host or session.run.read_json("run.json")["target"]
@@ -76,9 +79,10 @@ def new_session(options: Any, host: str | None) -> tuple[Session, str]:
         return session, url
     scenario = read_given(options.scenario)
     url = target_of(scenario, options.scenario, host)
+    against = require_baseline(baseline, scenario)
     run = prepare(scenario, url, Path(options.runs_dir))
     command = shlex.join(["locust", *sys.argv[1:]])
-    run.write_json("run.json", {**run.read_json("run.json"), "command": command})
+    run.write_json("run.json", {**run.read_json("run.json"), "command": command, **against})
     return reopen(run.path), url
 
 

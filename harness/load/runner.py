@@ -13,7 +13,13 @@ from harness.records.run import RunFolder
 LOG = "load.log"
 PARENT_VARIABLE = "TAILBREAK_PARENT"
 OPTION_VARIABLES = frozenset(
-    {"TAILBREAK_SCENARIO", "TAILBREAK_RUN_FOLDER", "TAILBREAK_RUNS_DIR", "TAILBREAK_RESUME"}
+    {
+        "TAILBREAK_BASELINE",
+        "TAILBREAK_RESUME",
+        "TAILBREAK_RUNS_DIR",
+        "TAILBREAK_RUN_FOLDER",
+        "TAILBREAK_SCENARIO",
+    }
 )
 
 

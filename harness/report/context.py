@@ -8,6 +8,7 @@ import pandas as pd
 from harness.findings.evidence import Evidence
 from harness.findings.finding import (
     Analysis,
+    BaselineComparison,
     Breakpoint,
     Cell,
     Comparison,
@@ -29,6 +30,7 @@ def build_report(
     cells: Sequence[Cell],
     breakpoints: Sequence[Breakpoint],
     comparison: Comparison | None,
+    baseline: BaselineComparison | None = None,
 ) -> Report:
     """The report of one run."""
     analysis = evidence.scenario.analysis
@@ -45,8 +47,9 @@ def build_report(
         cells=list(cells),
         breakpoints=list(breakpoints),
         comparison=comparison,
+        baseline=baseline,
         reproduce=_reproduce(evidence),
-        caveats=_caveats(validity, cells, breakpoints),
+        caveats=_caveats(validity, cells, breakpoints, baseline),
     )
 
 
@@ -82,9 +85,15 @@ def _reproduce(evidence: Evidence) -> Reproduce:
 
 
 def _caveats(
-    validity: Validity, cells: Sequence[Cell], breakpoints: Sequence[Breakpoint]
+    validity: Validity,
+    cells: Sequence[Cell],
+    breakpoints: Sequence[Breakpoint],
+    baseline: BaselineComparison | None,
 ) -> list[str]:
     lines = list(validity.caveats)
     lines += [f"{cell.id}: {caveat}" for cell in cells for caveat in cell.caveats]
     lines += [caveat for item in breakpoints for caveat in item.caveats]
+    if baseline is not None:
+        told = (*baseline.caveats, *baseline.unmatched)
+        lines += [f"Against run {baseline.reference}: {text}" for text in told]
     return list(dict.fromkeys(lines))

@@ -11,11 +11,13 @@ from pydantic import ConfigDict, Field
 
 from harness.findings.finding import (
     Analysis,
+    BaselineComparison,
     BreakKind,
     Breakpoint,
     Cell,
     CellState,
     ComparedMetric,
+    ComparedWord,
     Comparison,
     Estimate,
     Factor,
@@ -35,11 +37,13 @@ from harness.findings.finding import (
 
 __all__ = [
     "Analysis",
+    "BaselineComparison",
     "BreakKind",
     "Breakpoint",
     "Cell",
     "CellState",
     "ComparedMetric",
+    "ComparedWord",
     "Comparison",
     "Estimate",
     "Factor",
@@ -70,6 +74,7 @@ class Report(Part):
     cells: list[Cell]
     breakpoints: list[Breakpoint]
     comparison: Comparison | None
+    baseline: BaselineComparison | None = None
     reproduce: Reproduce
     caveats: list[str]
 

@@ -190,6 +190,7 @@ class Limits(Strict):
     failed_share: Share = 0.01
     slo_ttft_s: Positive | None = None
     slo_e2e_s: Positive | None = None
+    regression: Positive = 0.10
 
 
 class Scenario(Strict):
