@@ -196,7 +196,7 @@ class BaselineComparison(Part):
     """This run against an earlier one, in the analysed metric and quantile.
 
     `limit` is the relative slowdown that is allowed; all intervals hold together at `confidence`.
-    `detectable_effect` is the slowdown that any cell would have shown in 80 % of cases.
+    `detectable_effect` is the slowdown that would most likely have been seen in any of the cells.
     """
 
     reference: str

@@ -46,10 +46,11 @@ def judge(
     baseline: BaselineComparison | None = None,
 ) -> Verdict:
     """The verdict of a run: the first of what holds by `PRECEDENCE`, with the rest beside it."""
+    failed = _failed(evidence)
     found = (
         _void(evidence, cells, breakpoints),
-        _failed(evidence),
-        None if baseline is None else (baseline.verdict, baseline_sentence(baseline, cells)),
+        failed,
+        None if baseline is None else _changed(baseline, cells, has_failed=failed is not None),
         _slo(evidence, cells),
     )
     answers = sorted(filter(None, found), key=lambda answer: PRECEDENCE.index(answer[0]))
@@ -113,6 +114,18 @@ def _failed(evidence: Evidence) -> tuple[VerdictStatus, str] | None:
         return None
     text = f"{n - n_ok} of {n} requests failed ({share:.1%}, the limit is {limit:.1%})."
     return "requests_failed", text
+
+
+def _changed(
+    baseline: BaselineComparison, cells: Sequence[Cell], *, has_failed: bool
+) -> tuple[VerdictStatus, str]:
+    """What changed; cells that failed leave no doubt of their own in a run that failed."""
+    text = baseline_sentence(baseline, cells)
+    doubtful = {row.cell for row in baseline.metrics if row.verdict == "undecided"}
+    states = {cell.state for cell in cells if cell.id in doubtful}
+    if has_failed and baseline.verdict == "undecided" and states == {"failed"}:
+        return "requests_failed", text
+    return baseline.verdict, text
 
 
 def _slo(evidence: Evidence, cells: Sequence[Cell]) -> tuple[VerdictStatus, str] | None:

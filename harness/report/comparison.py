@@ -1,20 +1,29 @@
-"""The accelerated path beside the baseline: one row for each cell, with a whisker to see at once.
+"""Ratios of two paths, or of two runs: one row for each cell, with a whisker to see at once.
 
 The whisker stands on a logarithmic scale around 1, the same for all rows.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from harness.report import grid, quantity, words
-from harness.report.schema import Cell, ComparedMetric, MetricName, Report
+from harness.report.schema import Cell, ComparedMetric, ComparedWord, MetricName, Report
 from harness.report.table import anchors
 from harness.report.text import short
 
 SHOWN_ROWS: Final = 60
 _LEAST: Final = 1 / 64  # the strip ends here; what lies beyond stands at its edge
-_MARKS: Final = {"faster": "\u25bc", "slower": "\u25b2", "same": "=", "undecided": "?"}
+_MARKS: Final[dict[ComparedWord, str]] = {
+    "regression": "\u25b2",
+    "improvement": "\u25bc",
+    "faster": "\u25bc",
+    "slower": "\u25b2",
+    "same": "=",
+    "pass": "=",
+    "undecided": "?",
+}
 
 
 @dataclass(frozen=True)
@@ -71,19 +80,45 @@ class ComparisonTable:
 
 
 def build_comparison(report: Report) -> ComparisonTable | None:
-    """The groups; None where nothing is compared."""
-    comparison = report.comparison
-    if comparison is None or not comparison.metrics:
+    """The two paths of this run; None where nothing is compared."""
+    found = report.comparison
+    if found is None or not found.metrics:
         return None
+    names = [name for name in grid.varying_factors(report.cells) if name != "accelerated"]
+    return _table(report, found.reference, found.candidate, found.metrics, names)
+
+
+def build_baseline(report: Report) -> ComparisonTable | None:
+    """This run and the earlier one; None without one."""
+    found = report.baseline
+    if found is None:
+        return None
+    names = list(grid.varying_factors(report.cells))
+    return _table(report, found.reference, found.candidate, found.metrics, names)
+
+
+def counted(items: Sequence[ComparedMetric]) -> str:
+    """`faster in 3, undecided in 4 cells`."""
+    counts = {verdict: sum(i.verdict == verdict for i in items) for verdict in _MARKS}
+    said = ", ".join(f"{verdict} in {n}" for verdict, n in counts.items() if n)
+    return f"{said} of {len(items)} cell{'s' if len(items) != 1 else ''}"
+
+
+def _table(
+    report: Report,
+    reference: str,
+    candidate: str,
+    items: Sequence[ComparedMetric],
+    names: list[str],
+) -> ComparisonTable:
     groups: dict[tuple[MetricName, float], list[ComparedMetric]] = {}
-    for item in comparison.metrics:
+    for item in items:
         groups.setdefault((item.metric, item.q), []).append(item)
     asked = (report.analysis.metric, report.analysis.q)
     ordered = sorted(groups, key=lambda key: key != asked)
-    names = [name for name in grid.varying_factors(report.cells) if name != "accelerated"]
     return ComparisonTable(
-        reference=short(comparison.reference, 60),
-        candidate=short(comparison.candidate, 60),
+        reference=short(reference, 60),
+        candidate=short(candidate, 60),
         factors=tuple(short(name) for name in names),
         groups=tuple(_group(report, groups[key], names) for key in ordered),
     )
@@ -110,19 +145,12 @@ def _group(report: Report, items: list[ComparedMetric], names: list[str]) -> Com
     )
     return ComparisonGroup(
         title=words.metric_quantile(items[0].metric, items[0].q),
-        said=_counted(items),
+        said=counted(items),
         rows=rows,
         left_out=len(items) - len(shown),
         ends=(quantity.number(low, 2), quantity.number(high, 2)),
         middle=_place(1.0, low, high),
     )
-
-
-def _counted(items: list[ComparedMetric]) -> str:
-    """`faster in 3, undecided in 4 cells`."""
-    counts = {verdict: sum(i.verdict == verdict for i in items) for verdict in _MARKS}
-    said = ", ".join(f"{verdict} in {n}" for verdict, n in counts.items() if n)
-    return f"{said} of {len(items)} cell{'s' if len(items) != 1 else ''}"
 
 
 def _ratio(item: ComparedMetric) -> tuple[str | None, str]:

@@ -18,6 +18,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from harness.base.errors import RecordError
+from harness.findings.baseline_words import baseline_sentence
 from harness.report import (
     caveats,
     charts,
@@ -82,6 +83,8 @@ def render_html(report: Report) -> str:
             "components": charts.component_charts(report),
             "steps": step_table.build_step_tables(report, quantile),
             "comparison": comparison.build_comparison(report),
+            "baseline": comparison.build_baseline(report),
+            "baseline_said": report.baseline and baseline_sentence(report.baseline, report.cells),
             "table": full_table,
             "download_stem": f"tailbreak-{slug(report.run.id)}",
             "anchors": table.anchors(report),

@@ -3,8 +3,10 @@
 import re
 from typing import Final
 
+from harness.findings.baseline_words import ratio_words
 from harness.report import grid, quantity, validity, words
 from harness.report.caveats import gather_caveats
+from harness.report.comparison import counted
 from harness.report.quantity import Unit
 from harness.report.schema import Breakpoint, Cell, Report
 from harness.report.table import failed_requests, quantile_key
@@ -17,7 +19,8 @@ _CELLS_SHOWN: Final = 5
 
 def render_summary(report: Report) -> str:
     """Verdict, validity, breakpoints and the worst cells."""
-    lines = [*_verdict(report), "", *_validity(report), "", *_breakpoints(report), ""]
+    lines = [*_verdict(report), "", *_validity(report), "", *_baseline(report)]
+    lines += [*_breakpoints(report), ""]
     lines += [*_worst_cells(report), "", *_footer(report)]
     assert len(lines) <= MAX_LINES, "each part is bounded"
     return "\n".join(lines) + "\n"
@@ -53,6 +56,20 @@ def _validity(report: Report) -> list[str]:
     if len(caveats) > 2:
         lines.append(f"- and {len(caveats) - 2} more in report.html")
     return lines
+
+
+def _baseline(report: Report) -> list[str]:
+    """The earlier run in one line; the verdict has the sentence."""
+    found = report.baseline
+    if found is None:
+        return []
+    ratios = [item for item in found.metrics if item.ratio is not None]
+    worst = max(ratios, key=lambda item: item.ratio or 0.0, default=None)
+    most = f"; highest ratio {ratio_words(worst)} in {worst.cell}" if worst else ""
+    return [
+        f"**Against run {_code(found.reference)}.** {counted(found.metrics)}{_plain(most)}.",
+        "",
+    ]
 
 
 def _breakpoints(report: Report) -> list[str]:

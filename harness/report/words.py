@@ -205,17 +205,13 @@ def ranked_share(ranked: RankedComponent) -> str | None:
 
 
 def comparison(compared: ComparedMetric) -> str:
-    """`faster: 55 % less time (50-59 %)`."""
-    if compared.verdict == "undecided":
-        return "undecided"
-    if compared.verdict == "same":
-        return "same"
-    if compared.ratio is None:
-        return compared.verdict
-    ratio = compared.ratio
-    if compared.verdict == "faster":
-        return f"faster: {quantity.percent(1 - ratio)} less time" if ratio < 1 else "faster"
-    return f"slower: {quantity.percent(ratio - 1)} more time" if ratio > 1 else "slower"
+    """`faster: 55 % less time`; a word without a direction stands alone."""
+    ratio, word = compared.ratio, compared.verdict
+    if ratio is not None and word in {"faster", "improvement"} and ratio < 1:
+        return f"{word}: {quantity.percent(1 - ratio)} less time"
+    if ratio is not None and word in {"slower", "regression"} and ratio > 1:
+        return f"{word}: {quantity.percent(ratio - 1)} more time"
+    return word
 
 
 def _path_before(breakpoint_: Breakpoint) -> str:

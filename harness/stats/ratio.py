@@ -37,7 +37,7 @@ class QuantileRatio:
     z: float
 
     def detectable(self, limit: float) -> float:
-        """Smallest ratio whose whole interval would lie above `limit` in 80 % of cases."""
+        """Smallest ratio whose interval would lie above `limit` in 80 % of cases, were se exact."""
         return _exp(math.log(limit) + (self.z + float(ndtri(POWER))) * self.log_se)
 
 
