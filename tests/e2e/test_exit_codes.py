@@ -256,7 +256,7 @@ def test_5_stopped_early(name: str, tmp_path: Path, slow: Truth) -> None:
         time.sleep(0.05)
     os.kill(command.process.pid, signal.SIGTERM)
     ended = command.end()
-    assert_row(ended, 5, "cells are partial")
+    assert_row(ended, 5, "The run is partial")
     assert ended.report["run"]["status"] == "partial"
 
 

@@ -19,7 +19,7 @@ from tests.make_records import SMALL, make_evidence, make_scenario, records_of
 Word = Literal["pass", "regression", "improvement", "undecided"]
 CODES = {"partial": 5, "undecided": 5, "failed": 1, "regression": 4, "slo": 3}
 WORDS = {
-    "partial": "cells are partial",
+    "partial": "The run is partial",
     "undecided": "is undecided in 1 of 1 cells",
     "failed": "requests failed",
     "regression": "is slower than in run",
