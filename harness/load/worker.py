@@ -65,9 +65,8 @@ class LoadWorker:
             case Begin():
                 self._turns.put(message)
             case End():
-                if self._finishing is None:
-                    self._start_finishing(message.grace_s)
-                else:
+                self._start_finishing(message.grace_s)
+                if message.grace_s == 0:
                     self.hurry()
 
     @property

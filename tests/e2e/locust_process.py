@@ -31,7 +31,9 @@ class Locust:
         values: dict[str, Any] | None = None,
         locustfile: Path = GRID,
         by_environment: bool = False,
+        with_report: bool = True,
     ) -> None:
+        """Without a report it ends sooner, as under `tailbreak run`, which makes its own."""
         self.folder = folder
         scenario = folder / "scenario.toml"
         scenario.write_text(to_toml(values or scenario_values()))
@@ -39,6 +41,8 @@ class Locust:
         variables = {"TAILBREAK_SCENARIO": ours[1], "TAILBREAK_RUNS_DIR": ours[3]}
         if not by_environment:
             variables = {}
+        if not with_report:
+            variables[runner.PARENT_VARIABLE] = str(os.getpid())
         command = [
             sys.executable, "-m", "locust", "-f", str(locustfile), "--only-summary",
             *([] if by_environment else ours), *(["--host", url] if url else []), *options,
