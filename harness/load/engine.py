@@ -156,6 +156,11 @@ class LoadEngine:
     def drain(self, grace_s: float = DRAIN_GRACE_S) -> None:
         """Stop handing out, wait for what is in flight, then cancel it; each leaves its record."""
         self._handout.stop()
+        if self._dispatcher.n_in_flight:
+            logger.info(
+                "waiting up to %g s for %d requests in flight; Ctrl-C again cancels them",
+                grace_s, self._dispatcher.n_in_flight,
+            )  # fmt: skip
         if self._is_begun and not self._wait_for_end(grace_s, may_hurry=True):
             logger.warning("cancelling %d requests in flight", self._dispatcher.n_in_flight)
             for user in self._users:

@@ -85,8 +85,10 @@ def target_of(scenario: Scenario, file: str, host: str | None) -> str:
     return url
 
 
-def check_form(options: Any, host: str | None, form: Mapping[str, str] | None = None) -> str:
-    """The target of the run that the command line, or the page's form, asks for.
+def check_form(
+    options: Any, host: str | None, form: Mapping[str, str] | None = None
+) -> tuple[Scenario, str]:
+    """Scenario and target of the run that the command line, or the page's form, asks for.
 
     Raises:
         TailbreakError: it cannot be run: its scenario is not valid, its target does not answer, or
@@ -102,7 +104,7 @@ def check_form(options: Any, host: str | None, form: Mapping[str, str] | None = 
         url = target_of(scenario, file, form.get("host", host))
         require_baseline(given_path(form.get("baseline", options.baseline)), scenario)
     check_target(url, api_key(scenario))
-    return url
+    return scenario, url
 
 
 def require_free_web_port(options: Any) -> None:

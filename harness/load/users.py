@@ -19,6 +19,7 @@ from locust.runners import STATE_MISSING, STATE_RUNNING, STATE_SPAWNING, MasterR
 
 from harness.base.errors import ExitCode, SetupError, TailbreakError
 from harness.load.conductor import Conductor
+from harness.load.dispatcher import n_users_needed
 from harness.load.locust_options import add_options, check_form, require_free_web_port
 from harness.load.locust_run import (
     Run,
@@ -34,6 +35,7 @@ from harness.load.runner import PARENT_VARIABLE
 from harness.load.solo import SoloRun
 from harness.load.verdict import FinalReport
 from harness.load.worker import LoadWorker
+from harness.plan.build import build_plan
 
 MESSAGE = "tailbreak"
 
@@ -151,7 +153,7 @@ def _on_init(environment: Any, runner: Any, web_ui: Any, **_kwargs: Any) -> None
         if web_ui is None:
             _open_run(environment)
         else:
-            environment.host = check_form(environment.parsed_options, environment.host)
+            _fill_form(environment)
             web_ui.app.before_request(partial(_before_request, environment))
     except TailbreakError as error:
         leave(error)
@@ -199,6 +201,15 @@ def _set_user_count(environment: Any, n_users: int) -> None:
         logger.warning("-u %d is not used: the scenario needs %d users", typed, n_users)
     options.num_users = max(typed or 0, n_users) if others else n_users
     options.spawn_rate = options.num_users
+
+
+def _fill_form(environment: Any) -> None:
+    """What the page offers for the first run."""
+    options = environment.parsed_options
+    scenario, environment.host = check_form(options, environment.host)
+    if options.num_users is None:
+        options.num_users = n_users_needed(build_plan(scenario), scenario.load.users)
+        options.spawn_rate = options.spawn_rate or options.num_users
 
 
 def _before_request(environment: Any) -> Any:

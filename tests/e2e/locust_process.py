@@ -67,6 +67,14 @@ class Locust:
         """As a terminal does: the signal goes to Locust and to the workers it forked."""
         os.killpg(self.process.pid, number)
 
+    def says(self, words: str) -> None:
+        """Read its output until a line with these words."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if words in line:
+                return
+        pytest.fail(f"it ended without a word of {words!r}")
+
     @property
     def workers(self) -> list[int]:
         """Processes that it forked."""

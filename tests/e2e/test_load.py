@@ -167,6 +167,22 @@ def test_a_stopped_run_loses_nothing_and_exits_5(tmp_path: Path, number: signal.
     assert opened.run.read_json("progress.json")["state"] == "aborted"
 
 
+def test_a_second_interrupt_cancels_what_is_in_flight(tmp_path: Path) -> None:
+    """Ctrl-C drains, again Ctrl-C cancels at once: each request's row has the tokens that came."""
+    with truth_server(gap_ms=4_000) as truth:
+        process = Locust(tmp_path, truth.url, "--headless", with_report=False)
+        wait_for(lambda: len(truth.log()) == 4 and all(e["token_ns"] for e in truth.log()))
+        process.process.send_signal(signal.SIGINT)
+        process.says("waiting up to 10 s for 4 requests in flight")
+        process.process.send_signal(signal.SIGINT)
+        code, output = process.to_end()
+    _, records = records_of(process.run_folder)
+    assert code == 5, output
+    assert [record.outcome for record in records] == [Outcome.CANCELLED] * 4
+    # three gaps would have passed in the ten seconds that a single Ctrl-C waits
+    assert all(1 <= len(record.token_ns) <= 3 for record in records)
+
+
 def test_locusts_run_time_limit_ends_a_run_as_partial(tmp_path: Path) -> None:
     """-t 1: what was in flight is drained, the exit code says that the plan was not finished."""
     with truth_server(ttft_ms=200) as truth:

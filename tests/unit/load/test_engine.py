@@ -192,6 +192,38 @@ def test_past_the_grace_requests_are_cancelled_and_recorded(tmp_path: Path) -> N
     assert all(record.sent_ns for record in records)
 
 
+def test_a_cancelled_request_keeps_what_had_come(tmp_path: Path) -> None:
+    """Cancelled between two tokens: the row has the first one, its stamp and its time."""
+    with truth_server(gap_ms=20_000) as truth:
+        run = Run(truth.url, tmp_path, scenario_values())
+        gevent.spawn(run.solo.run)
+        while not all(entry["token_ns"] for entry in truth.log()) or len(truth.log()) < 4:
+            gevent.sleep(0.05)
+        run.solo.drain(0.1)
+        run.close()
+    _, records = records_of(run.path)
+    assert [record.outcome for record in records] == [Outcome.CANCELLED] * 4
+    assert [len(record.token_ns) for record in records] == [1] * 4
+    assert all(record.first_token_ns and record.n_output_tokens == 1 for record in records)
+
+
+def test_arrivals_that_a_stop_finds_overdue_are_counted(tmp_path: Path) -> None:
+    """Two users hold two requests for ever, others are due: no row for those, but their number."""
+    with truth_server(ttft_ms=20_000) as truth:
+        values = scenario_values(
+            mode="open", rate_rps=100.0, arrivals="constant", users=2, warmup_requests=0
+        )
+        del values["load"]["concurrency"]
+        run = Run(truth.url, tmp_path, values)
+        gevent.spawn(run.solo.run)
+        gevent.sleep(0.5)
+        run.solo.drain(0.1)
+        run.close()
+    _, records = records_of(run.path)
+    assert [record.outcome for record in records] == [Outcome.CANCELLED] * 2
+    assert run.read("client.json")["n_due_unsent"] == 10 - 2
+
+
 def test_killed_users_leave_their_records(tmp_path: Path) -> None:
     """Locust kills a user's greenlet: its request in flight is recorded as cancelled."""
     with truth_server(ttft_ms=20_000) as truth:
