@@ -6,7 +6,6 @@ from harness.base.errors import RecordError
 from harness.findings.baseline import compare_runs
 from harness.findings.breaks import find_breaks
 from harness.findings.cells import summarise_cells
-from harness.findings.client_account import worst_account
 from harness.findings.comparison import compare_paths
 from harness.findings.evidence import Evidence
 from harness.findings.finding import Cell
@@ -14,6 +13,7 @@ from harness.findings.rules import RULES, Doubt
 from harness.findings.validity import judge_validity
 from harness.findings.verdict import judge
 from harness.plan.codec import plan_from_json
+from harness.records.client_account import worst_account
 from harness.records.frame import to_frame
 from harness.records.run import RunFolder
 from harness.records.store import read_rows

@@ -17,7 +17,6 @@ from gevent.event import Event
 
 from harness.base.clock import SystemClock
 from harness.base.errors import ExitCode, SetupError, TailbreakError
-from harness.load.client_report import merge
 from harness.load.dispatcher import n_users_needed
 from harness.load.engine import CANCEL_GRACE_S, DRAIN_GRACE_S
 from harness.load.messages import Begin, Closed, Done, End, Here, Message, Post, Prepare, Ready
@@ -27,6 +26,7 @@ from harness.load.run_state import RunState
 from harness.load.session import Session
 from harness.load.solo import MUSTER_LIMIT_S, too_few_users
 from harness.plan.plan import Segment
+from harness.records.client_account import worst_account
 from harness.records.environment import boot_id
 
 BEGIN_LEAD_NS: Final = 30_000_000
@@ -164,7 +164,8 @@ class Conductor:
             if hand.is_lost:
                 _kill_own_child(hand.here)
         healths = [hand.closed.health for hand in self._crew if hand.closed and hand.closed.health]
-        self.state.close({**merge(healths), "n_users_needed": self.n_users})
+        worst = worst_account(healths, at_once=True)
+        self.state.close({**worst, "workers": healths, "n_users_needed": self.n_users})
 
     def _gather(self) -> None:
         """Wait for the users; number the processes, those with more users first."""

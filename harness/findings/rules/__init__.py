@@ -6,6 +6,7 @@ from harness.findings.rules import (
     dispatch_lag,
     failed_requests,
     lengths,
+    lost_workers,
     missing_requests,
     path_mismatch,
     sessions,
@@ -16,6 +17,7 @@ from harness.findings.rules.rule import Doubt, Rule
 RULES: tuple[Rule, ...] = (
     failed_requests.check,
     missing_requests.check,
+    lost_workers.check,
     sessions.check,
     path_mismatch.check,
     dispatch_lag.check,

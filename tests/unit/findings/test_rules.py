@@ -11,6 +11,7 @@ from harness.findings.rules import (
     dispatch_lag,
     failed_requests,
     lengths,
+    lost_workers,
     missing_requests,
     path_mismatch,
     sessions,
@@ -114,6 +115,12 @@ def test_a_resumed_run_says_so_and_is_whole() -> None:
     doubt = only([doubt for rule in RULES for doubt in rule(evidence)])
     assert "resumed: it was made in 2 sessions; 1 segment cut in two" in doubt.text
     assert len(evidence.planned) == PLAN.n_requests
+
+
+def test_a_lost_load_process_is_named() -> None:
+    """Each process that died or hung is a doubt on the run, with its name and segment."""
+    evidence = make_evidence(client={"lost_workers": ["worker 1 (process 7) died in segment s2"]})
+    assert "worker 1 (process 7) died in segment s2" in only(lost_workers.check(evidence)).text
 
 
 def test_sessions_that_differ_are_said() -> None:
