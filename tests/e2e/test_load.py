@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -275,3 +276,21 @@ def test_the_plain_locustfile_runs_without_us(tmp_path: Path) -> None:
     assert log
     assert all(set(entry["body"]) == {"prompt", "max_tokens"} for entry in log)
     assert {entry["headers"]["x-mc-accel"] for entry in log} == {"true"}
+
+
+def test_the_documented_locustfile_mixes_our_users_with_others(tmp_path: Path) -> None:
+    """docs/load.md: four users work through the plan, two visitors run beside them by -u 6."""
+    text = (ROOT / "docs" / "load.md").read_text()
+    (mixed,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    file = tmp_path / "mixed.py"
+    file.write_text(mixed)
+    with truth_server(ttft_ms=20) as truth:
+        code, output, process = run_locust(
+            tmp_path, truth.url, "-u", "6", locustfile=file, with_report=False
+        )
+        log = truth.log()
+    _, records = records_of(process.run_folder)
+    assert code == 0, output
+    assert len(records) == len(log) == 56
+    assert re.search(r"GET +/v1/models +[1-9]", output), output
+    assert '{"Reasoner": 4, "Visitor": 2} (6 total users)' in output
