@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-TARGET_STEP_S: Final = 0.05
-"""What a step may take while answers are being written: twenty tokens a second still read well."""
+TARGET_STEP_S: Final = 0.1
+"""What a step may take while answers are written: ten tokens a second are more than people read."""
 LEAST_PREFILL_SHARE: Final = 0.75
 """Prefill gets this share of a step's time whatever the target says, or throughput would suffer."""
 _FADE: Final = 0.98

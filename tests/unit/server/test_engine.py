@@ -249,3 +249,20 @@ def test_logprobs_are_the_model_s_own() -> None:
         assert {one for one, _ in logprobs[1]} == set(top.indices.tolist())
     assert all(logprobs is not None and logprobs[1] == [] for logprobs in told[2])
     assert drawn != outcome.tokens[1]
+
+
+@pytest.mark.parametrize("mode", build.MODES)
+def test_a_cancelled_sequence_s_slot_is_taken_in_the_next_step(mode: Mode) -> None:
+    """Whoever waits for slot or memory runs in the first step after the cancellation."""
+    subject = build.engine(max_num_seqs=1, kv_tokens=256)
+    watch = Stopwatch(GcPauses())
+    for number in range(2):
+        subject.add(build.sequence(number, build.prompt(200, salt=number), 20, mode=mode))
+    subject.step(watch)
+    watch.restart(watch.last_ns)
+    subject.cancel(0)
+    events = subject.step(watch)
+    assert [(end.id, end.reason) for end in events.ends] == [(0, "cancelled")]
+    assert [sequence.id for sequence in subject.scheduler.resident] == [1]
+    assert subject.scheduler.resident[0].n_computed == 200
+    assert subject.scheduler.check_integrity() == []
