@@ -12,7 +12,7 @@ import pytest
 from harness.server.accel import EXACT_FEATURES
 from harness.server.options import ServerOptions
 from harness.server.process import RunningServer, start_server
-from tests.e2e.test_server import WORDS, Client, ask
+from tests.e2e.plain_client import WORDS, Client, ask
 
 pytestmark = pytest.mark.e2e
 
