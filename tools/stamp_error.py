@@ -2,8 +2,8 @@
 
     python -m tools.stamp_error                1, 8, 32 and 64 streams, free and busy client
 
-Both columns of a row come from the same requests of one run: the record keeps the receive stamp
-and the time at which the process read the first token.
+All columns of a row come from the same requests of one run: the record keeps the receive stamp, the
+time at which the process read the first token, and whether it read it late together with others.
 """
 
 import argparse
@@ -31,13 +31,14 @@ CLIENTS: Final = {
 STREAMS: Final = (1, 8, 32, 64)
 QUANTILES: Final = (0.5, 0.99, 1.0)
 LIMIT_S: Final = 300
+GAP_S: Final = 0.005
 LAW: Final = """
 schema = 1
 name = "streams"
-title = "First token after some 20 ms, then one every 5 ms"
-ttft = { base_s = 0.02, noise = { cv = 0.3 } }
-itl = { base_s = 0.005 }
-truth = { found = ["none"] }
+title = "First token after some 20 ms, then one at a time"
+ttft = {{ base_s = 0.02, noise = {{ cv = 0.3 }} }}
+itl = {{ base_s = {gap_s} }}
+truth = {{ found = ["none"] }}
 """
 SCENARIO: Final = """
 schema = 1
@@ -46,18 +47,18 @@ title = "Many streams at once"
 target = {{ model = "truth" }}
 prompt_tokens = 32
 load = {{ requests_per_cell = {n}, segments_per_cell = 2, warmup_requests = {warmup} }}
-output = {{ tokens = 16 }}
+output = {{ tokens = 8 }}
 axes = {{ concurrency = {streams} }}
 analysis = {{ axis = "concurrency" }}
 """
 
 
 def measure(
-    client: Path, folder: Path, streams: Sequence[int], n_requests: int
+    client: Path, folder: Path, streams: Sequence[int], n_requests: int, gap_s: float = GAP_S
 ) -> dict[int, StampErrors]:
     """One run with this locustfile; errors by number of streams."""
     law, scenario = folder / "law.toml", folder / "streams.toml"
-    law.write_text(LAW, encoding="utf-8")
+    law.write_text(LAW.format(gap_s=gap_s), encoding="utf-8")
     text = SCENARIO.format(n=n_requests, warmup=max(streams), streams=list(streams))
     scenario.write_text(text, encoding="utf-8")
     with start_truth(law) as server:
@@ -87,22 +88,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--requests", type=int, default=400, help="requests per row")
     options = parser.parse_args()
-    print(
-        "| client | streams | requests | receive stamp: P50, P99, max ms | read: P50, P99, max ms |"
-    )
-    print("| --- | --- | --- | --- | --- |")
+    print("P50, P99 and largest error of TTFT in ms.\n")
+    print("| client | streams | requests | by the read | by the stamp | marked late | the rest |")
+    print("| --- | --- | --- | --- | --- | --- | --- |")
     for name, client in CLIENTS.items():
         with tempfile.TemporaryDirectory() as folder:
             found = measure(client, Path(folder), STREAMS, options.requests)
         for n, errors in found.items():
-            print(
-                f"| {name} | {n} | {errors.read_s.size} | {_shown(errors.stamped_s)} | "
-                f"{_shown(errors.read_s)} |",
-                flush=True,
-            )
+            parts = errors.read_s, errors.stamped_s, errors.stamped_s[~errors.is_late]
+            read, stamped, rest = map(_shown, parts)
+            late = f"{errors.is_late.mean():.0%}"
+            row = f"| {name} | {n} | {errors.read_s.size} | {read} | {stamped} | {late} | {rest} |"
+            print(row, flush=True)
 
 
 def _shown(seconds: "np.ndarray") -> str:
+    if not seconds.size:
+        return "-"
     values = np.quantile(seconds * 1e3, QUANTILES, method="higher")
     return ", ".join(f"{value:.3f}" for value in values)
 

@@ -27,12 +27,15 @@ class StampErrors:
     Attributes:
         stamped_s: receive stamp minus the server's send time.
         read_s: user-space read time minus the server's send time.
+        is_late: whether the record itself marks the first token as read late, together with later
+            ones: its stamp is then that of the last of them, an upper bound.
 
-    Shapes: both (n,).
+    Shapes: all (n,).
     """
 
     stamped_s: NDArray[np.float64]
     read_s: NDArray[np.float64]
+    is_late: NDArray[np.bool_]
 
 
 def match_log(
@@ -66,9 +69,16 @@ def match_log(
 def stamp_errors(pairs: Iterable[tuple[RequestRecord, Entry]]) -> StampErrors:
     """Errors of all requests that have a first token on both sides."""
     rows = [
-        (record.first_token_ns, record.first_token_read_ns, entry["token_ns"][0])
+        (
+            record.first_token_ns,
+            record.first_token_read_ns,
+            entry["token_ns"][0],
+            record.late_read[0],
+        )
         for record, entry in pairs
         if record.first_token_ns is not None and entry["token_ns"]
     ]
-    stamped, read, sent = np.array(rows, dtype=np.int64).reshape(-1, 3).T
-    return StampErrors(stamped_s=(stamped - sent) / 1e9, read_s=(read - sent) / 1e9)
+    stamped, read, sent, late = np.array(rows, dtype=np.int64).reshape(-1, 4).T
+    return StampErrors(
+        stamped_s=(stamped - sent) / 1e9, read_s=(read - sent) / 1e9, is_late=late.astype(bool)
+    )
