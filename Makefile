@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help setup demo test fuzz check interop fmt clean
+.PHONY: help setup demo test truth fuzz check interop fmt clean
 
 help:  ## what can be done
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -25,6 +25,12 @@ test: setup  ## every test, with what they need installed
 
 fuzz: setup  ## 20,000 malformed requests to the bundled server (about 5 minutes, at most 30)
 	@TAILBREAK_FUZZ=20000 timeout 1800 $(BIN)/python -m pytest -s --durations=5 tests/e2e/test_fuzz.py
+
+SEEDS ?= 3
+
+truth: setup  ## planted laws against what is reported, and the error of TTFT (SEEDS=3: about 15 minutes)
+	@$(BIN)/python -m tools.truth_laws --seeds $(SEEDS)
+	@$(BIN)/python -m tools.stamp_error
 
 check: setup  ## format, lint, types, import contracts: what CI runs after the tests
 	@$(BIN)/ruff format --check .

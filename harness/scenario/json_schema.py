@@ -1,12 +1,12 @@
-"""JSON Schema of a scenario file, for editors: `scenarios/schema.json` is this text."""
+"""JSON Schemas for editors: the schema.json beside the scenarios and beside the laws."""
 
 import json
 
-from harness.scenario.schema import Scenario
+from pydantic import BaseModel
 
 
-def scenario_json_schema() -> str:
-    """The schema as pretty JSON, keys in the order of the models."""
-    schema = Scenario.model_json_schema(by_alias=True)
+def editor_schema(model: type[BaseModel]) -> str:
+    """The model's schema as pretty JSON, keys in the order of the models."""
+    schema = model.model_json_schema(by_alias=True)
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     return json.dumps(schema, indent=2) + "\n"
