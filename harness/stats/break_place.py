@@ -10,13 +10,14 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import norm
 
-from harness.stats.break_search import build_nulls
+from harness.stats.break_search import Search, build_nulls
 from harness.stats.candidates import Candidate, Shape, hinge_at, step_at
 from harness.stats.smooth import Array, Grid, Local, SmoothNull, project_gain, unit
 
 FIT_FACTOR = 3.0
 SET_DRAWS = 400
 FAR = 25.0
+N_PIVOTS = 33
 
 
 @dataclass(frozen=True)
@@ -45,11 +46,16 @@ class Place:
 
 
 def describe(
-    y: Array, grid: Grid, k: int, names: Sequence[str], confidence: float, rng: np.random.Generator
+    y: Array,
+    grid: Grid,
+    taken: tuple[Candidate, Array],
+    names: Sequence[str],
+    confidence: float,
+    rng: np.random.Generator,
 ) -> Place:
-    """Location set, effect and transition width of candidate `k` of `grid`."""
-    item = grid.candidates.items[k]
-    column = grid.candidates.columns[:, k]
+    """Location set, effect and transition width of one candidate of `grid` and its column."""
+    item, column = taken
+    k = grid.candidates.items.index(item)
     nulls = [null for null in build_nulls(grid) if null.name in names]
     effects, errors, left = column_effects(y, nulls, column)
     good = left <= max(FIT_FACTOR, float(left.min()) * 1.5)
@@ -72,6 +78,22 @@ def describe(
         is_soft=is_soft,
         center=center,
     )
+
+
+def best_hinge(y: Array, search: Search, item: Candidate) -> Array:
+    """The column of a kink moved to where it fits best, between the ends of its candidate's place.
+
+    The family that fits best with the kink as found decides.
+    """
+    hinge = hinge_at(search.grid.z, item.pivot)
+    left = column_effects(y, search.nulls, hinge)[2]
+    local = search.nulls[int(left.argmin())].local(y, hinge[:, None])
+    pivots = np.linspace(item.low, item.high, N_PIVOTS)
+    columns = np.stack([hinge_at(search.grid.z, pivot) for pivot in pivots], axis=1)
+    target = local.project @ (y - local.offset)
+    best = int(project_gain(target[None], local.project @ columns)[0].argmax())
+    out: Array = columns[:, best]
+    return out
 
 
 def column_effects(

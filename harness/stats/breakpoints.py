@@ -181,17 +181,18 @@ def _report(
     rng: np.random.Generator,
 ) -> Breakpoint:
     """One break described beside all the others."""
-    item = rounds.taken[i][0]
+    item, column = rounds.taken[i]
     others = [pair for j, pair in enumerate(rounds.taken) if j != i]
     grid = grid_of(z, se, others)
-    place = describe(y, grid, grid.candidates.items.index(item), rounds.names, confidence, rng)
+    place = describe(y, grid, rounds.taken[i], rounds.names, confidence, rng)
     is_jump = item.shape is Shape.JUMP
     size = _relative if is_jump else float
     is_gradual = is_jump and place.is_soft
     half = place.width / 2
+    pivot = item.pivot if is_jump else float(z[-1] - column[-1])
     return Breakpoint(
         kind=BreakKind.GRADUAL if is_gradual else BreakKind(item.shape.value),
-        location=_on_axis(place.center if is_gradual else item.pivot),
+        location=_on_axis(place.center if is_gradual else pivot),
         low=_on_axis(place.center - half if is_gradual else place.low),
         high=_on_axis(place.center + half if is_gradual else place.high),
         effect=size(place.effect),

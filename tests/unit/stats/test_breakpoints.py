@@ -98,6 +98,22 @@ def test_kink() -> None:
     assert found.effect_low <= 1.5 <= found.effect_high
 
 
+@pytest.mark.parametrize("at", [200.0, 165.0])
+def test_a_kink_between_cells_is_found_at_small_errors(at: float) -> None:
+    """Half-octave cells, 0.4 % errors: the place off cells and middles is no reason for "none"."""
+    x = np.array([16, 23, 32, 45, 64, 91, 128, 181, 256, 362, 512, 724, 1024, 1448.0])
+    se = np.full(x.size, 0.004)
+    for replicate in range(4):
+        rng = np.random.default_rng([replicate, int(at)])
+        y = np.log(0.03 + 4e-6 * x) + 0.6 * np.maximum(0, np.log2(x / at))
+        found = find_breakpoint(x, y + se * rng.standard_normal(x.size), se, rng=rng)
+        assert found.kind is BreakKind.KINK
+        assert found.location == pytest.approx(at, rel=0.12)
+        assert found.low is not None
+        assert found.high is not None
+        assert found.low <= at <= found.high
+
+
 def test_staircase_is_no_cliff() -> None:
     """Three like steps are a staircase in 3 of 10 cases or more, and one lone jump in none."""
     x = axis(16)
