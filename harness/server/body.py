@@ -12,13 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeVar
 from pydantic import ValidationError
 
 from harness.server.api_error import ApiError
-from harness.server.schemas import (
-    NEUTRAL_VALUES,
-    Body,
-    ChatMessage,
-    StreamOptions,
-    TextPart,
-)
+from harness.server.foreign_fields import NEUTRAL_VALUES
+from harness.server.schemas import Body, ChatMessage, StreamOptions, TextPart
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails

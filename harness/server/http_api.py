@@ -126,7 +126,8 @@ async def _begin(
     generation, answers = front.begin(
         body,
         prompts,
-        accel=request.headers.get(HEADER),
+        # Repeated header fields are one list, as HTTP has it.
+        accel=",".join(request.headers.getlist(HEADER)),
         watch=watch,
         arrival_ns=arrival_ns,
         default_tokens=default_tokens,

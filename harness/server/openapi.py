@@ -11,8 +11,8 @@ from typing import Any, Final
 from pydantic.json_schema import models_json_schema
 
 from harness.server.accel import EXACT_FEATURES, HEADER
+from harness.server.foreign_fields import NEUTRAL_VALUES
 from harness.server.schemas import (
-    NEUTRAL_VALUES,
     Body,
     ChatBody,
     CompletionBody,

@@ -22,10 +22,10 @@ from hypothesis import strategies as st
 from schemathesis.core.result import Ok
 from schemathesis.specs.openapi import checks as openapi_checks
 
+from harness.server.foreign_fields import NEUTRAL_VALUES
 from harness.server.options import ServerOptions
 from harness.server.process import RunningServer, start_server
 from harness.server.schemas import (
-    NEUTRAL_VALUES,
     Body,
     ChatBody,
     CompletionBody,
