@@ -122,6 +122,11 @@ def is_alive(pid: int) -> bool:
         return False
 
 
+def memory_of(pid: int) -> int:
+    """Resident bytes of a process."""
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
 def everything_logged(server: RunningServer) -> str:
     """All that front and engine have written to standard error."""
     data = os.pread(server.errors.fileno(), 1 << 26, 0)

@@ -31,7 +31,7 @@ from harness.server.schemas import (
     CompletionBody,
     TokenizeBody,
 )
-from tests.e2e.plain_client import Client, eventually, everything_logged
+from tests.e2e.plain_client import Client, eventually, everything_logged, memory_of
 
 pytestmark = [
     pytest.mark.e2e,
@@ -64,6 +64,7 @@ def server() -> Iterator[RunningServer]:
     with start_server(options) as running:
         client = Client(running.url)
         held = client.value("mc_accel_kv_held_tokens")
+        memory = memory_of(running.pid)
         yield running
         assert running.process.poll() is None
         assert client.get("/healthz").json == {"status": "ok"}
@@ -72,6 +73,7 @@ def server() -> Iterator[RunningServer]:
         assert client.value("mc_accel_refused_total", status="500") == 0
         good = client.post("/v1/completions", {"prompt": "The sea", "max_tokens": 3})
         assert good.status == 200
+        assert memory_of(running.pid) - memory < 64 << 20
         assert "Traceback" not in everything_logged(running)
 
 

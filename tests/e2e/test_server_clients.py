@@ -23,7 +23,14 @@ import pytest
 
 from harness.server.options import ServerOptions
 from harness.server.process import RunningServer, start_server
-from tests.e2e.plain_client import WORDS, Client, ask, eventually, everything_logged
+from tests.e2e.plain_client import (
+    WORDS,
+    Client,
+    ask,
+    eventually,
+    everything_logged,
+    memory_of,
+)
 
 pytestmark = pytest.mark.e2e
 
@@ -105,11 +112,6 @@ def read_events(client: Client, body: dict[str, Any]) -> list[float]:
         connection.request("POST", "/v1/completions", json.dumps(body | {"stream": True}))
         lines = iter(connection.getresponse().readline, b"")
         return [time.perf_counter() - began for line in lines if line.startswith(b"data: {")]
-
-
-def memory_of(pid: int) -> int:
-    """Resident bytes of a process."""
-    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def test_a_slow_reader_delays_nobody(
