@@ -9,6 +9,7 @@ import typer
 
 import harness
 from harness.base.errors import ExitCode, TailbreakError
+from harness.cli.doctor import doctor
 from harness.cli.plan import plan
 from harness.cli.probe import probe
 from harness.cli.records import records
@@ -41,6 +42,7 @@ app.command()(serve)
 app.command()(truth)
 app.command()(probe)
 app.command()(records)
+app.command()(doctor)
 
 
 def _version(wanted: bool) -> None:

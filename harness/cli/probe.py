@@ -139,6 +139,7 @@ def _fact_lines(found: "Probe") -> Iterator[tuple[str, str]]:
     yield "output tokens", f"counted by {stream.count_source or 'nobody'}"
     if stream.tokens_per_chunk is not None:
         yield "chunks", _stream_line(found)
+    yield "connections", CONNECTIONS[found.keeps_connections]
     yield (
         "receive stamps",
         found.stamps + (f" ({found.stamps_reason})" if found.stamps_reason else ""),

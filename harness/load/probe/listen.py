@@ -160,12 +160,12 @@ class _Questions:
         if answer.record.http_status in {400, 422}:
             self._adapter = build_adapter(name, ("stream_options",))
             again = self._ask(GREEDY_PROMPT, {"max_tokens": 4})
-            if again.record.outcome.is_ok:
+            if again.is_ok:
                 detail = answer.record.error or "no reason given"
                 option = Parameter(name="stream_options", state="refused", detail=detail)
                 self._refused_options = (option,)
                 answer = again
-        if answer.record.outcome.is_ok:
+        if answer.is_ok:
             return Api(name=name, works=True)
         detail = answer.record.error or answer.record.outcome.value
         return Api(name=name, works=False, detail=detail)

@@ -3,8 +3,9 @@
 from typing import Final
 
 GREEDY_PROMPT: Final = (
-    "Write one long sentence about a harbour at night, with boats, lamps, rain and an old keeper."
+    "Write one long sentence about a harbour at night, with boats, lamps, rain and an old keeper"
 )
+"""Without a full stop: as a bare prompt it asks to be continued."""
 _LINES: Final = (
     "The ferry left before sunrise and nobody on the pier looked up.",
     "A clerk counted barrels twice and wrote the smaller number down.",
