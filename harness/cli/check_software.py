@@ -103,7 +103,7 @@ def check_gpu() -> Check:
 
 def check_runs_dir(runs_dir: Path) -> Iterator[Check]:
     """Whether run folders can be made, how much fits, what syncing costs."""
-    place = next(path for path in (runs_dir, *runs_dir.absolute().parents) if path.is_dir())
+    place = next(path for path in (runs_dir, *runs_dir.absolute().parents) if path.exists())
     try:
         seconds = _fsync_s(place)
     except OSError as error:
