@@ -29,7 +29,7 @@ app = typer.Typer(
     help="Finds where an LLM server's P99 breaks, and says why with intervals that hold.",
     epilog=(
         "Exit codes: 0 pass, 1 requests failed past the limit, 2 input or setup, 3 SLO missed, "
-        "5 undecided or invalid measurement (4 is kept for regressions)."
+        "4 regression, 5 undecided or invalid measurement; where several hold: 2, 5, 1, 4, 3."
     ),
     no_args_is_help=True,
     add_completion=False,

@@ -83,9 +83,10 @@ def _breakpoints(report: Report) -> list[str]:
     if not found:
         return [quiet]
     lines = ["| Breakpoints | Where | Size | Behind it |", "| --- | --- | --- | --- |"]
-    lines += [_breakpoint_row(b) for b in found[:_BREAKS_SHOWN]]
-    if len(found) > _BREAKS_SHOWN:
-        quiet = f"And {len(found) - _BREAKS_SHOWN} more in report.html. {quiet}".strip()
+    n_shown = _BREAKS_SHOWN - len(_baseline(report))
+    lines += [_breakpoint_row(b) for b in found[:n_shown]]
+    if len(found) > n_shown:
+        quiet = f"And {len(found) - n_shown} more in report.html. {quiet}".strip()
     return [*lines, "", quiet] if quiet else lines
 
 

@@ -1,5 +1,15 @@
-from harness.report.comparison import build_comparison
-from tests.unit.report.make_report import make_hard_report, make_report
+from typing import Any
+
+from harness.report.comparison import build_baseline, build_comparison
+from harness.report.html import render_html
+from harness.report.schema import BaselineComparison, ComparedMetric
+from harness.report.summary import MAX_LINES, render_summary
+from tests.unit.report.make_report import (
+    make_hard_report,
+    make_jump,
+    make_report,
+    make_validity,
+)
 
 
 def test_the_analysed_quantile_comes_first() -> None:
@@ -56,3 +66,75 @@ def test_groups_say_what_they_hold() -> None:
 def test_nothing_compared() -> None:
     """Without a comparison there is no table."""
     assert build_comparison(make_report(comparison=None)) is None
+
+
+def make_baseline(**changes: Any) -> BaselineComparison:
+    """This run against an earlier one: one cell slower, one undecided, one without a ratio."""
+    rows = [
+        ("c00", 2.1, 1.7, 2.6, "regression"),
+        ("c01", 1.05, 0.9, None, "undecided"),
+        ("c02", None, None, None, "undecided"),
+        ("c03", 0.99, 0.93, 1.06, "pass"),
+        ("c04", 0.5, 0.45, 0.56, "improvement"),
+    ]
+    parts: dict[str, Any] = {
+        "reference": "<b>earlier</b>",
+        "candidate": "now",
+        "limit": 0.1,
+        "confidence": 0.95,
+        "verdict": "regression",
+        "detectable_effect": None,
+        "metrics": [
+            ComparedMetric(metric="ttft_s", q=0.99, cell=c, ratio=r, low=lo, high=hi, verdict=v)
+            for c, r, lo, hi, v in rows
+        ],
+        "unmatched": ["c09: not in the baseline"],
+        "caveats": ["torch version: <i>1</i> in the baseline, 2 here"],
+    }
+    return BaselineComparison(**{**parts, **changes})
+
+
+def test_the_earlier_run_has_a_table_of_its_own() -> None:
+    """Every factor is shown, the path too, with the verdict's word and how much more time."""
+    assert build_baseline(make_report()) is None
+    found = build_baseline(make_report(baseline=make_baseline()))
+    assert found is not None
+    assert found.factors == ("prompt_tokens", "accelerated")
+    (group,) = found.groups
+    assert group.title == "TTFT P99"
+    assert group.said == "regression in 1, improvement in 1, pass in 1, undecided in 2 of 5 cells"
+    said = [row.words for row in group.rows]
+    assert said == [
+        "regression: 110 % more time",
+        "undecided",
+        "undecided",
+        "pass",
+        "improvement: 50 % less time",
+    ]
+
+
+def test_the_page_shows_it_before_the_paths_and_escapes_it() -> None:
+    """Sentence, table, caveats and cells without a counterpart; names are no markup."""
+    page = render_html(make_report(baseline=make_baseline()))
+    assert page.index('id="baseline"') < page.index('id="comparison"')
+    assert '<a href="#baseline">Earlier run</a>' in page
+    assert "TTFT P99 is slower than in run &lt;b&gt;earlier&lt;/b&gt; by more than 10" in page
+    assert "a regression is one wholly above 1.10" in page
+    assert "c09: not in the baseline" in page
+    assert "<i>1</i>" not in page
+    assert 'id="baseline"' not in render_html(make_report())
+
+
+def test_the_summary_counts_it_in_one_line() -> None:
+    """Counts and the highest ratio; at most forty lines even then."""
+    many = [make_jump(at={"accelerated": False, "cot_depth": i}) for i in range(80)]
+    validity = make_validity(caveats=["a doubt"] * 90)
+    report = make_report(
+        baseline=make_baseline(reference="earlier"), breakpoints=many, validity=validity
+    )
+    text = render_summary(report)
+    assert len(text.splitlines()) <= MAX_LINES
+    assert (
+        "**Against run `earlier`.** regression in 1, improvement in 1, pass in 1, undecided in 2 "
+        "of 5 cells; highest ratio 2.1x, 1.7 to 2.6 in c00."
+    ) in text
