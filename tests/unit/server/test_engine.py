@@ -1,6 +1,12 @@
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
 import pytest
 import torch
 
+from harness.server.block_manager import BlockManager
+from harness.server.contiguous import RangeAllocator
 from harness.server.engine import Engine
 from harness.server.options import ServerOptions
 from harness.server.phases import GcPauses, Stopwatch
@@ -266,3 +272,40 @@ def test_a_cancelled_sequence_s_slot_is_taken_in_the_next_step(mode: Mode) -> No
     assert [sequence.id for sequence in subject.scheduler.resident] == [1]
     assert subject.scheduler.resident[0].n_computed == 200
     assert subject.scheduler.check_integrity() == []
+
+
+@pytest.mark.parametrize("mode", build.MODES)
+def test_refused_allocations_lose_nothing(mode: Mode, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When every third allocation is refused at random, the books stay right and answers whole."""
+    rng = np.random.default_rng(11)
+    n_refused = 0
+
+    def refusing(allocate: Callable[..., Any]) -> Callable[..., Any]:
+        def try_allocate(*args: Any) -> Any:
+            nonlocal n_refused
+            if rng.random() < 1 / 3:
+                n_refused += 1
+                return None
+            return allocate(*args)
+
+        return try_allocate
+
+    def answers() -> dict[int, list[int]]:
+        sequences = [
+            build.sequence(number, build.prompt(40 + 15 * number), 25, mode=mode)
+            for number in range(4)
+        ]
+        subject = build.engine(kv_tokens=512)
+        tokens = build.run_dry(subject, sequences).tokens
+        assert subject.scheduler.n_held == 0
+        return tokens
+
+    undisturbed = answers()
+    for allocator in (BlockManager, RangeAllocator):
+        monkeypatch.setattr(allocator, "allocate", refusing(allocator.allocate))
+    disturbed = answers()
+    assert n_refused > 3
+    for number, expected in undisturbed.items():
+        upto = build.first_close_call(build.prompt(40 + 15 * number), expected)
+        assert disturbed[number][:upto] == expected[:upto]
+        assert len(disturbed[number]) == 25
