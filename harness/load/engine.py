@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import gevent
+from gevent import get_hub
 
 from harness.base.clock import SystemClock
 from harness.base.errors import TailbreakError
@@ -75,7 +76,9 @@ class LoadEngine:
         self._keep_alive = KeepAlive()
         self._stamps = RxTimestamps.detect()
         adapter = build_adapter(scenario.target.api, scenario.target.omit)
-        self._prompts = self._build_prompts(url, is_chat=adapter.is_chat)
+        self._prompts = get_hub().threadpool.apply(
+            self._build_prompts, (url, adapter.is_chat)
+        )  # it may take minutes, in which this process must be heard of and be able to stop
         self._alarm = Alarm()
         self._dispatcher = Dispatcher(session.plan, round(scenario.load.think_time_s * 1e9))
         self._handout = Handout(self._dispatcher, self._alarm, SystemClock().monotonic_ns)
@@ -105,7 +108,7 @@ class LoadEngine:
         self.is_closed = False
         self.path = adapter.path
 
-    def _build_prompts(self, url: str, *, is_chat: bool) -> Prompts:
+    def _build_prompts(self, url: str, is_chat: bool) -> Prompts:  # noqa: FBT001
         target = self._session.scenario.target
         http = PlainHttp(url, self._key)
         try:

@@ -36,6 +36,7 @@ from harness.load.solo import SoloRun
 from harness.load.verdict import FinalReport
 from harness.load.worker import LoadWorker
 from harness.plan.build import build_plan
+from harness.records.lock import RunLock
 
 MESSAGE = "tailbreak"
 
@@ -157,6 +158,8 @@ def _on_init(environment: Any, runner: Any, web_ui: Any, **_kwargs: Any) -> None
             web_ui.app.before_request(partial(_before_request, environment))
     except TailbreakError as error:
         leave(error)
+    except KeyboardInterrupt:
+        leave(SetupError("interrupted before anything was sent"))
     parent = os.environ.get(PARENT_VARIABLE)
     if parent is not None:
         gevent.spawn(watch_parent, environment, int(parent))
@@ -180,6 +183,7 @@ def _open_run(environment: Any) -> None:
         run = SoloRun(session, url, partial(fire_request, environment))
     environment.tailbreak = run
     if PARENT_VARIABLE not in os.environ:
+        run.state.lock = RunLock(session.run)
         environment.tailbreak_report = FinalReport(session.run)
     _set_user_count(environment, run.n_users)
 
