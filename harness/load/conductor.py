@@ -175,16 +175,21 @@ class Conductor:
             if time.monotonic() > until:
                 n_users = sum(hand.here.n_users for hand in self._hands.values())
                 self.fail(too_few_users(n_users, self.n_users))
-        self._crew = sorted(self._hands.values(), key=lambda hand: -hand.here.n_users)
-        for number, hand in enumerate(self._crew):
+        crew = sorted(self._hands.values(), key=lambda hand: -hand.here.n_users)
+        for number, hand in enumerate(crew):
             hand.number = number
-            if hand.here.boot != boot_id():
-                self.fail(
-                    SetupError(
-                        f"{hand.name} runs on another machine, whose clock is not this one's; "
-                        "start every worker on this machine"
-                    )
+            self._require_this_machine(hand)
+        self._crew = crew
+
+    def _require_this_machine(self, hand: _Hand) -> None:
+        if hand.here.boot != boot_id():
+            self.fail(
+                SetupError(
+                    f"{hand.name} runs on another machine, whose clock is not this one's; "
+                    "start every worker on this machine"
                 )
+            )
+            raise _Interrupted
 
     def _deal(self) -> None:
         """Tell each process its part, and wait until all are ready."""

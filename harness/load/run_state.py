@@ -27,6 +27,7 @@ class RunState:
     Attributes:
         session: the run it is about.
         failure: the first thing of ours that broke.
+        lost: load processes that are gone, each with what became of it.
         lock: the right to write into the run's folder, given back at the end; None where the
             process that started this one has it.
     """
@@ -39,7 +40,7 @@ class RunState:
         self._figures = figures
         self._stop = stop
         self._progress = Progress(session, figures)
-        self._lost: list[str] = []
+        self.lost: list[str] = []
         self._writer: gevent.Greenlet[..., None] | None = None
 
     def start(self) -> None:
@@ -63,7 +64,7 @@ class RunState:
 
     def lose(self, worker: str) -> None:
         """A load process is gone: the run says which and stays partial."""
-        self._lost.append(worker)
+        self.lost.append(worker)
         logger.error("%s; the run ends here and is partial", worker)
 
     def close(self, client: Mapping[str, Any]) -> None:
@@ -82,7 +83,7 @@ class RunState:
     def is_complete(self) -> bool:
         """Whether every request of the plan is recorded."""
         is_whole = self._progress.n_segments_done == len(self.session.plan.segments)
-        return is_whole and self.failure is None and not self._lost
+        return is_whole and self.failure is None and not self.lost
 
     @property
     def exit_code(self) -> ExitCode:
@@ -109,7 +110,7 @@ class RunState:
             f"{session.n_done + session.plan.n_requests} requests recorded, "
             f"{figures.n_failed} failed; {session.run.path}"
         )
-        return "\n".join([line, *self._lost])
+        return "\n".join([line, *self.lost])
 
     def _write_progress(self) -> None:
         while self.failure is None:
@@ -122,7 +123,7 @@ class RunState:
     def _write_client(self, client: Mapping[str, Any]) -> None:
         run = self.session.run
         name = run.file_of_session("client.json", self.session.number)
-        run.write_json(name, {**client, "lost_workers": self._lost})
+        run.write_json(name, {**client, "lost_workers": self.lost})
 
     def _write_end(self) -> None:
         self._progress.write("done" if self.is_complete else "aborted")

@@ -19,8 +19,8 @@ from locust.runners import STATE_MISSING, STATE_RUNNING, STATE_SPAWNING, MasterR
 
 from harness.base.errors import ExitCode, SetupError, TailbreakError
 from harness.load.conductor import Conductor
-from harness.load.dispatcher import n_users_needed
 from harness.load.locust_options import add_options, check_form, require_free_web_port
+from harness.load.locust_page import answer_refusal, fill_form
 from harness.load.locust_run import (
     Run,
     catch_interrupts,
@@ -35,7 +35,6 @@ from harness.load.runner import PARENT_VARIABLE
 from harness.load.solo import SoloRun
 from harness.load.verdict import FinalReport
 from harness.load.worker import LoadWorker
-from harness.plan.build import build_plan
 from harness.records.lock import RunLock
 
 MESSAGE = "tailbreak"
@@ -154,8 +153,9 @@ def _on_init(environment: Any, runner: Any, web_ui: Any, **_kwargs: Any) -> None
         if web_ui is None:
             _open_run(environment)
         else:
-            _fill_form(environment)
-            web_ui.app.before_request(partial(_before_request, environment))
+            fill_form(environment)
+            is_on = partial(_is_on, runner)
+            web_ui.app.before_request(partial(answer_refusal, environment, is_on))
     except TailbreakError as error:
         leave(error)
     except KeyboardInterrupt:
@@ -163,6 +163,10 @@ def _on_init(environment: Any, runner: Any, web_ui: Any, **_kwargs: Any) -> None
     parent = os.environ.get(PARENT_VARIABLE)
     if parent is not None:
         gevent.spawn(watch_parent, environment, int(parent))
+
+
+def _is_on(runner: Any) -> bool:
+    return runner.state in {STATE_RUNNING, STATE_SPAWNING}
 
 
 def _open_run(environment: Any) -> None:
@@ -207,31 +211,6 @@ def _set_user_count(environment: Any, n_users: int) -> None:
     options.spawn_rate = options.num_users
 
 
-def _fill_form(environment: Any) -> None:
-    """What the page offers for the first run."""
-    options = environment.parsed_options
-    scenario, environment.host = check_form(options, environment.host)
-    if options.num_users is None:
-        options.num_users = n_users_needed(build_plan(scenario), scenario.load.users)
-        options.spawn_rate = options.spawn_rate or options.num_users
-
-
-def _before_request(environment: Any) -> Any:
-    """Refuse what the page asks for where it cannot be done, in the page's own way."""
-    from flask import jsonify, request  # noqa: PLC0415  Locust's own, there when there is a page
-
-    if request.method != "POST" or not request.path.endswith("/swarm"):
-        return None
-    try:
-        if environment.runner.state in {STATE_RUNNING, STATE_SPAWNING}:
-            raise SetupError("a run is going on; stop it, then start another")
-        check_form(environment.parsed_options, environment.host, request.form)
-    except TailbreakError as error:
-        logger.error("%s", error)  # noqa: TRY400  the message is the whole story
-        return jsonify({"success": False, "message": str(error), "host": environment.host})
-    return None
-
-
 def _on_message(environment: Any, msg: Any, **_kwargs: Any) -> None:
     run: Run | None = environment.tailbreak
     if isinstance(run, Conductor):
@@ -259,9 +238,12 @@ def _on_test_start(environment: Any, **_kwargs: Any) -> None:
 
 
 def _run_plan(environment: Any, run: SoloRun | Conductor) -> None:
-    """Run the plan, then end the test unless somebody else is ending it."""
+    """Run the plan, then end the test, unless somebody else is ending it.
+
+    When all workers are missing Locust stops the test, but a headless master would wait for ever.
+    """
     run.run()
-    if not run.is_stopped:
+    if not run.is_stopped or run.state.lost:
         finish(run)
         _end_test(environment)
 

@@ -61,6 +61,7 @@ class LoadWorker:
         """Do what the master says."""
         match message:
             case Prepare():
+                self._run = message.run
                 self._preparing = gevent.spawn(self._work, message)
             case Begin():
                 self._turns.put(message)
@@ -130,7 +131,6 @@ class LoadWorker:
 
     def _work(self, order: Prepare) -> None:
         """Make ready, run every segment, finish."""
-        self._run = order.run
         try:
             self._engine = self._build(order)
         except Exception as error:  # noqa: BLE001  border: the master ends the run with this

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -66,6 +66,16 @@ class Locust:
     def signal_all(self, number: signal.Signals) -> None:
         """As a terminal does: the signal goes to Locust and to the workers it forked."""
         os.killpg(self.process.pid, number)
+
+    def __enter__(self) -> Self:
+        """Leave no process behind, however the block ends."""
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        """Kill what still runs."""
+        if self.process.poll() is None:
+            self.signal_all(signal.SIGKILL)
+        self.process.communicate()
 
     def says(self, words: str) -> None:
         """Read its output until a line with these words."""

@@ -6,7 +6,7 @@ import signal
 import urllib.parse
 import urllib.request
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -29,6 +29,14 @@ class Page:
             "--master-port", master, *options, values=values, with_report=False,
         )  # fmt: skip
         wait_for(lambda: "Locust" in self.text("/"))
+
+    def __enter__(self) -> Self:
+        """Leave no process behind."""
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Kill what still runs."""
+        self.process.__exit__(*error)
 
     def text(self, path: str, **form: str | int) -> str:
         """What a route answers; with a form it is posted."""
@@ -60,8 +68,11 @@ def test_runs_are_started_stopped_and_started_again(
     monkeypatch.setenv("TRUTH_KEY", SECRET)
     values = scenario_values(concurrency=3, requests_per_cell=60)
     values["target"]["api_key_env"] = "TRUTH_KEY"
-    with truth_server(ttft_ms=80) as truth, truth_server() as other:
-        page = Page(tmp_path, truth, *processes, values=values)
+    with (
+        truth_server(ttft_ms=80) as truth,
+        truth_server() as other,
+        Page(tmp_path, truth, *processes, values=values) as page,
+    ):
         assert_the_form_offers_what_is_needed(page.text("/"))
         assert page.process.run_folders == []
         if processes:
@@ -97,10 +108,11 @@ def progress_of(run: Path) -> str:
 
 
 def assert_the_form_offers_what_is_needed(page: str) -> None:
-    """Scenario and folder of runs can be edited, the users are filled in."""
+    """Scenario and folder of runs can be edited, a prepared folder not; the users are filled in."""
     (text,) = re.findall(r"window.templateArgs = (\{.*\})", page)
     fields = json.loads(text)
-    assert set(fields["extra_options"]) == {"scenario", "runs_dir"}
+    assert set(fields["extra_options"]) >= {"scenario", "runs_dir"}
+    assert "run_folder" not in fields["extra_options"]
     assert fields["num_users"] == 3
 
 
