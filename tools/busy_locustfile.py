@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import gevent
 from locust import events
+from locust.env import Environment
 
 from harness.load.users import GridUser
 
@@ -26,5 +27,6 @@ def _compute() -> None:
 
 
 @events.test_start.add_listener  # type: ignore[untyped-decorator]  # locust is not typed here
-def _begin(**_: Any) -> None:
-    gevent.spawn(_compute)
+def _begin(environment: Environment, **_: Any) -> None:
+    greenlet = gevent.spawn(_compute)
+    environment.events.test_stop.add_listener(lambda **_: greenlet.kill(block=False))
