@@ -12,6 +12,7 @@ from harness.findings.finding import Cell
 from harness.findings.rules import RULES, Doubt
 from harness.findings.validity import judge_validity
 from harness.findings.verdict import judge
+from harness.load.client_report import merge
 from harness.plan.codec import plan_from_json
 from harness.records.client_account import worst_account
 from harness.records.frame import to_frame
@@ -33,18 +34,24 @@ def read_evidence(run: RunFolder) -> Evidence:
     told = run.read_object("run.json", "id", "target", "started", "status")
     numbers = range(1, len(told.get("sessions", [None])) + 1)
     environment, *later = [_environment(run, number) for number in numbers]
-    clients = [run.file_of_session("client.json", number) for number in numbers]
     return Evidence(
         scenario=validate_scenario(run.read_json("scenario.json"), str(run.path / "scenario.json")),
         plan=plan_from_json(run.read_json("plan.json")),
         rows=to_frame(rows),
         torn=rows.torn,
         lost=rows.lost,
-        client=worst_account([run.read_object(name) for name in clients if run.has(name)]),
+        client=_client(run, numbers),
         run=told,
         environment=environment,
         later_environments=tuple(later),
     )
+
+
+def _client(run: RunFolder, sessions: Sequence[int]) -> dict[str, Any]:
+    """The load's account of itself, the worst of all sessions that left one."""
+    names = [run.file_of_session("client.json", number) for number in sessions]
+    accounts = [run.read_object(name) for name in names if run.has(name)]
+    return merge(accounts) if len(accounts) > 1 else next(iter(accounts), {})
 
 
 def _environment(run: RunFolder, session: int) -> dict[str, str]:

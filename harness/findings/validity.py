@@ -29,7 +29,7 @@ def judge_validity(evidence: Evidence, doubts: Sequence[Doubt]) -> Validity:
         offered_rps=number(offered_rps(rows)) if len(rows) and is_open else None,
         sent_rps=number(sent_rps(rows)) if len(rows) else None,
         client_cpu_share=number(evidence.client.get("cpu_share")),
-        clock_steps=int(evidence.client.get("clock_steps", 0)),
+        clock_steps=int(evidence.client.get("clock_steps") or 0),
         prompt_length_exact_share=number(exact_share(rows, "n_prompt_tokens", "prompt_asked")),
         output_length_exact_share=number(exact_share(rows, "n_output_tokens", "output_asked")),
         caveats=[doubt.text for doubt in doubts if doubt.cell is None],

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.base.errors import SetupError
+from harness.load.resumed import resumed_target
 from harness.load.session import api_key, check_target, reopen
 from harness.scenario.baseline import require_baseline
 from harness.scenario.read import read_scenario
@@ -31,6 +32,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         in_page=False,
     )
     _add(group, "--baseline", "RUN", "TAILBREAK_BASELINE", "earlier run to compare with")
+    _add(
+        group, "--resume", "RUN", "TAILBREAK_RESUME",
+        "finish this run folder, which was killed or stopped: send what it has no record of",
+        in_page=False,
+    )  # fmt: skip
     _add(
         group, "--runs-dir", "DIR", "TAILBREAK_RUNS_DIR",
         "where run folders are made", default=DEFAULT_RUNS_DIR,
@@ -95,7 +101,10 @@ def check_form(
             its baseline is another experiment.
     """
     form = form or {}
-    if given_path(options.run_folder) is not None:
+    if options.resume:
+        session, url = resumed_target(options, form.get("host", host))
+        scenario = session.scenario
+    elif given_path(options.run_folder) is not None:
         session = reopen(Path(options.run_folder))
         scenario, url = session.scenario, host or str(session.run.read_json("run.json")["target"])
     else:

@@ -4,6 +4,7 @@ import os
 import shlex
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
@@ -12,9 +13,13 @@ from gevent import get_hub
 
 from harness.base.errors import SetupError, TailbreakError
 from harness.load.locust_options import given_path, read_given, target_of
+from harness.load.resumed import resumed_session
+from harness.load.runner import PARENT_VARIABLE
 from harness.load.session import Session, prepare, reopen, set_target
 from harness.load.virtual_user import VirtualUser
+from harness.records.lock import RunLock
 from harness.records.request import RequestRecord
+from harness.records.run import RunFolder
 from harness.scenario.baseline import require_baseline
 
 PARENT_PERIOD_S = 0.5
@@ -69,10 +74,15 @@ def new_session(options: Any, host: str | None) -> tuple[Session, str]:
         TailbreakError: what is wrong with the scenario, the target or the folder.
     """
     folder, baseline = given_path(options.run_folder), given_path(options.baseline)
+    if baseline is not None and (folder is not None or options.resume):
+        raise SetupError(
+            f"--baseline belongs to a new run, {folder or options.resume} has its own or none; "
+            "leave it out"
+        )
+    if options.resume:
+        return resumed_session(options, host)
     if folder is not None:
-        if baseline is not None:
-            raise SetupError(f"--baseline belongs to a new run, {folder} is prepared; leave it out")
-        session = reopen(folder)
+        session = reopen(folder) if PARENT_VARIABLE in os.environ else locked(RunFolder(folder))
         _require_unused(session)
         url = host or session.run.read_json("run.json")["target"]
         set_target(session.run, url)
@@ -83,7 +93,16 @@ def new_session(options: Any, host: str | None) -> tuple[Session, str]:
     run = prepare(scenario, url, Path(options.runs_dir))
     command = shlex.join(["locust", *sys.argv[1:]])
     run.write_json("run.json", {**run.read_json("run.json"), "command": command, **against})
-    return reopen(run.path), url
+    return locked(run), url
+
+
+def locked(run: RunFolder) -> Session:
+    """Its session, in a folder that is ours to write; `tailbreak run` has locked its own.
+
+    Raises:
+        SetupError: a living process writes into it.
+    """
+    return replace(reopen(run.path), lock=RunLock(run))
 
 
 def _require_unused(session: Session) -> None:

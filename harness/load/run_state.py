@@ -16,7 +16,6 @@ from harness.load.observers import Figures
 from harness.load.progress import PERIOD_S, Progress
 from harness.load.session import Session
 from harness.plan.plan import Segment
-from harness.records.lock import RunLock
 
 logger = logging.getLogger("tailbreak")
 
@@ -28,15 +27,12 @@ class RunState:
         session: the run it is about.
         failure: the first thing of ours that broke.
         lost: load processes that are gone, each with what became of it.
-        lock: the right to write into the run's folder, given back at the end; None where the
-            process that started this one has it.
     """
 
     def __init__(self, session: Session, figures: Figures, stop: Callable[[], None]) -> None:
         """`stop` ends the run's load when something of ours breaks."""
         self.session = session
         self.failure: Exception | None = None
-        self.lock: RunLock | None = None
         self._figures = figures
         self._stop = stop
         self._progress = Progress(session, figures)
@@ -76,8 +72,8 @@ class RunState:
                 write()
             except TailbreakError as error:
                 self.fail(error)
-        if self.lock is not None:
-            self.lock.release()
+        if self.session.lock is not None:  # a page that goes on being served holds nothing back
+            self.session.lock.release()
 
     @property
     def is_complete(self) -> bool:

@@ -21,6 +21,7 @@ from harness.plan.codec import plan_from_json, plan_to_json
 from harness.plan.plan import Plan
 from harness.plan.rest import Key, rest_of
 from harness.records.environment import boot_id, describe
+from harness.records.lock import RunLock
 from harness.records.request import Outcome
 from harness.records.run import RunFolder, new_run_id
 from harness.records.store import read_rows
@@ -42,6 +43,7 @@ class Session:
         plan: what this session has to send: all of it, or what earlier sessions left.
         number: which session this is, from 1.
         n_done: planned requests that earlier sessions recorded.
+        lock: keeps others from writing into the run, where this process has to.
     """
 
     run: RunFolder
@@ -50,6 +52,7 @@ class Session:
     plan: Plan
     number: int
     n_done: int
+    lock: RunLock | None = None
 
     @property
     def n_segments_done(self) -> int:

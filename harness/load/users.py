@@ -35,7 +35,6 @@ from harness.load.runner import PARENT_VARIABLE
 from harness.load.solo import SoloRun
 from harness.load.verdict import FinalReport
 from harness.load.worker import LoadWorker
-from harness.records.lock import RunLock
 
 MESSAGE = "tailbreak"
 
@@ -187,7 +186,6 @@ def _open_run(environment: Any) -> None:
         run = SoloRun(session, url, partial(fire_request, environment))
     environment.tailbreak = run
     if PARENT_VARIABLE not in os.environ:
-        run.state.lock = RunLock(session.run)
         environment.tailbreak_report = FinalReport(session.run)
     _set_user_count(environment, run.n_users)
 

@@ -1,7 +1,8 @@
 """Who writes into a run now: one command at a time, and a dead one is no hindrance.
 
 An advisory lock on `run.lock`. The kernel gives it back when the last process that inherited it is
-gone, however it ended, so there is no stale lock and no process number to be mistaken.
+gone, however it ended, so there is no stale lock and no process number to be mistaken. A writer
+holds a lock on its shard as well: one that has outlived its master is noticed.
 """
 
 import contextlib
@@ -11,6 +12,7 @@ from typing import Self
 
 from harness.base.errors import SetupError
 from harness.records.run import RunFolder
+from harness.records.shard import SHARD, is_being_written
 
 FILE = "run.lock"
 
@@ -35,15 +37,18 @@ class RunLock:
             raise SetupError(f"{path}: cannot be opened for writing: {error.strerror}") from error
         try:
             fcntl.flock(self.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            is_free = not any(map(is_being_written, run.shards.glob(f"*{SHARD}")))
+        except BlockingIOError:
+            is_free = False
         except OSError as error:
+            raise SetupError(f"{path}: cannot be locked: {error.strerror}") from error
+        if not is_free:
             holder = os.pread(self.fd, 20, 0).decode(errors="replace").strip()
-            os.close(self.fd)
-            if not isinstance(error, BlockingIOError):
-                raise SetupError(f"{path}: cannot be locked: {error.strerror}") from error
+            self.release()
             raise SetupError(
                 f"{run.path}: this run is still being written (process {holder or 'unknown'}); "
                 "wait for it, or stop it first"
-            ) from error
+            )
         os.truncate(self.fd, 0)
         os.pwrite(self.fd, f"{os.getpid()}\n".encode(), 0)
 

@@ -7,6 +7,7 @@ acknowledged, and `kill -9` after that loses nothing of it.
 """
 
 import contextlib
+import fcntl
 import importlib
 import os
 import sys
@@ -53,6 +54,7 @@ class ShardWriter:
         self.path = folder / f"{writer}{SHARD}"
         try:
             self._file = self.path.open("xb")
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # till it is closed or we die
             self._log = self.path.with_suffix(LOG).open("xb")
         except OSError as error:
             raise RecordError(f"{self.path}: cannot create the shard: {error.strerror}") from error
@@ -174,6 +176,16 @@ class Shard:
     table: pa.Table
     is_torn: bool
     n_lost: int
+
+
+def is_being_written(shard: Path) -> bool:
+    """Whether its writer lives and has not closed it."""
+    with shard.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
 
 
 def read_acknowledgements(shard: Path) -> list[Acknowledgement]:

@@ -6,7 +6,7 @@ from harness.findings.rules.rule import Doubt
 
 def check(evidence: Evidence) -> list[Doubt]:
     """Every cell is `invalid-client`: which stamps were touched is not known."""
-    steps = int(evidence.client.get("clock_steps", 0))
+    steps = int(evidence.client.get("clock_steps") or 0)
     if not steps or evidence.client.get("stamps") != "kernel":
         return []
     text = f"the wall clock stepped {steps} times during the run; receive stamps cannot be trusted"

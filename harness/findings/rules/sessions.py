@@ -12,11 +12,10 @@ def check(evidence: Evidence) -> list[Doubt]:
         return []
     stretches = evidence.planned[list(STRETCH)].drop_duplicates()
     n_cut = int((stretches["segment"].value_counts() > 1).sum())
-    cut = f"{n_cut} segment{'s' if n_cut != 1 else ''}" if n_cut else "no segment"
-    text = (
-        f"the run was resumed: it was made in {len(sessions)} sessions; {cut} cut in two, each "
-        "part after a warm-up of its own"
-    )
+    text = f"the run was resumed: it was made in {len(sessions)} sessions"
+    if n_cut:
+        cut = "1 segment was cut" if n_cut == 1 else f"{n_cut} segments were cut"
+        text += f"; {cut}, each part measured after a warm-up of its own"
     return [Doubt(text=text), *_environments(evidence), *_targets(evidence)]
 
 

@@ -113,7 +113,7 @@ def test_a_resumed_run_says_so_and_is_whole() -> None:
     """One caveat with the number of sessions; warm-up sent again is no planned request."""
     evidence = resumed({"python": "3.11"})
     doubt = only([doubt for rule in RULES for doubt in rule(evidence)])
-    assert "resumed: it was made in 2 sessions; 1 segment cut in two" in doubt.text
+    assert "resumed: it was made in 2 sessions; 1 segment was cut" in doubt.text
     assert len(evidence.planned) == PLAN.n_requests
 
 
