@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help setup demo test truth fuzz check interop fmt clean
+.PHONY: help setup demo test truth fuzz check interop fmt clean crash
 
 help:  ## what can be done
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -40,6 +40,8 @@ check: setup  ## format, lint, types, import contracts: what CI runs after the t
 
 interop: setup  ## build llama-cpp-python's server (10 minutes the first time) and measure it
 	@bash tools/interop.sh "$(PYTHON)"
+crash: setup  ## the proof of crash safety: 30 kill -9 at random moments, what was lost (about 10 minutes)
+	@$(BIN)/python -m tests.e2e.crash
 
 fmt: setup  ## format and fix what can be fixed
 	@$(BIN)/ruff format .

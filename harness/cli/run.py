@@ -275,7 +275,8 @@ def _finish(folder: "RunFolder", code: int) -> None:
     rows = compact(folder) if _is_complete(folder) else read_rows(folder)
     if rows.table.num_rows == 0:
         raise MeasurementInvalid(
-            f"no request left a record (load process exit {code}): {_last_words(folder)}"
+            f"no request left a record (load process exit {code}): {_last_words(folder)}\n"
+            f"to try again: tailbreak run --resume {folder.path}"
         )
     result = analyse(folder)
     page = write_report(result, folder.path)

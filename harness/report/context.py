@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from typing import Literal
 
 import pandas as pd
 
@@ -55,8 +56,11 @@ def build_report(
 
 def _run(evidence: Evidence, verdict: Verdict) -> Run:
     rows = evidence.planned
-    is_partial = evidence.n_missing > 0
-    status = "void" if verdict.status == "invalid" else "partial" if is_partial else "complete"
+    status: Literal["complete", "partial", "void"] = "complete"
+    if evidence.n_missing:
+        status = "partial"  # before void: there is something to do about it
+    elif verdict.status == "invalid":
+        status = "void"
     return Run(
         id=evidence.run["id"],
         scenario=evidence.scenario.name,
