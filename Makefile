@@ -40,6 +40,7 @@ check: setup  ## format, lint, types, import contracts: what CI runs after the t
 
 interop: setup  ## build llama-cpp-python's server (10 minutes the first time) and measure it
 	@bash tools/interop.sh "$(PYTHON)"
+
 crash: setup  ## the proof of crash safety: 30 kill -9 at random moments, what was lost (about 10 minutes)
 	@$(BIN)/python -m tests.e2e.crash
 

@@ -1,6 +1,8 @@
 """A run folder to its report: records, rules, cells, breakpoints, verdict. Needs no server."""
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from harness.base.errors import RecordError
 from harness.findings.baseline import compare_runs

@@ -63,8 +63,11 @@ def resumed_session(options: Any, host: str | None) -> tuple[Session, str]:
 
 def _refuse_contradictions(options: Any, path: Path) -> None:
     """Half a run of another kind would be no run."""
-    given = [f"--{name.replace('_', '-')}" for name in ("scenario", "run_folder")
-             if getattr(options, name)]
+    given = [
+        f"--{name.replace('_', '-')}"
+        for name in ("scenario", "run_folder")
+        if getattr(options, name)
+    ]
     if given:
         raise SetupError(
             f"{' and '.join(given)} cannot be given with --resume: {path} holds its own scenario, "
