@@ -110,7 +110,7 @@ def run(
     against = require_baseline(baseline, wanted)
     with _server(wanted, options) as url:
         check_target(url, api_key(wanted))
-        folder = prepare(wanted, url, runs_dir)
+        folder = prepare(wanted, url, runs_dir, is_bundled=wanted.target.url is None)
         command = shlex.join(["tailbreak", *sys.argv[1:]])
         told = {**folder.read_json("run.json"), "command": command, **against}
         folder.write_json("run.json", told)
@@ -154,12 +154,14 @@ def _go_on(
     from harness.load import session as sessions
 
     file = str(folder.path / "scenario.json")
-    if target is not None and scenario.target.url is None:
+    begun_on = sessions.target_to_resume(folder)
+    if target is not None and begun_on is None:
         raise SetupError(
             f"--target {target}: this run was begun on the bundled server, which --resume starts "
             "again with the same options; leave --target out"
         )
-    wanted = _override(scenario, file, target=target, model=None, n=None, seed=None)
+    url = target or begun_on
+    wanted = _override(scenario, file, target=url, model=None, n=None, seed=None)
     with _server(wanted, _server_options(wanted, file)) as url:
         sessions.check_target(url, sessions.api_key(wanted))
         sessions.resume(folder, url)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.base.errors import ExitCode, SetupError, TailbreakError
-from harness.load.session import Session, recorded, reopen, resume, settle
+from harness.load.session import Session, recorded, reopen, resume, settle, target_to_resume
 from harness.records.lock import RunLock
 from harness.records.run import RunFolder
 
@@ -29,13 +29,13 @@ def resumed_target(options: Any, host: str | None) -> tuple[Session, str]:
     path = Path(options.resume)
     _refuse_contradictions(options, path)
     session = reopen(path)
-    url = host or session.scenario.target.url
-    if not url:
+    begun_on = target_to_resume(session.run)
+    if begun_on is None:
         raise SetupError(
             f"{path} was begun on the bundled server, which is gone: tailbreak run --resume {path} "
             "starts it again"
         )
-    return session, url
+    return session, host or begun_on
 
 
 def resumed_session(options: Any, host: str | None) -> tuple[Session, str]:

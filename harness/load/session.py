@@ -60,8 +60,10 @@ class Session:
         return len(self.whole.segments) - len(self.plan.segments)
 
 
-def prepare(scenario: Scenario, url: str, runs_dir: Path) -> RunFolder:
+def prepare(scenario: Scenario, url: str, runs_dir: Path, *, is_bundled: bool = False) -> RunFolder:
     """A run folder with scenario, plan, environment and its first session, nothing sent yet.
+
+    `is_bundled`: the target is the bundled server, started for this run.
 
     Raises:
         SetupError: the folder cannot be made, or the target's key is missing.
@@ -81,6 +83,7 @@ def prepare(scenario: Scenario, url: str, runs_dir: Path) -> RunFolder:
             "started": entry["started"],
             "status": "running",
             "finished": None,
+            "is_bundled": is_bundled,
             "sessions": [entry],
         },
     )
@@ -144,6 +147,14 @@ def set_target(run: RunFolder, url: str) -> None:
     value = run.read_json("run.json")
     if value["target"] != url:
         run.write_json("run.json", {**value, "target": url})
+
+
+def target_to_resume(run: RunFolder) -> str | None:
+    """Where the run's requests went; None where the bundled server was started for it."""
+    value = run.read_json("run.json")
+    scenario = run.read_json("scenario.json")
+    is_bundled = value.get("is_bundled", scenario["target"]["url"] is None)
+    return None if is_bundled else str(value["target"])
 
 
 def close(run: RunFolder, *, is_complete: bool) -> None:
