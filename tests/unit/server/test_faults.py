@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from harness.base.errors import ScenarioError
-from harness.cli.run import _server_options
+from harness.cli.drive import server_options
 from harness.scenario.read import parse_scenario
 from harness.server import faults
 from harness.server.faults import (
@@ -69,10 +69,10 @@ def test_a_scenario_can_plant_faults() -> None:
     text = Path("scenarios/quickstart.toml").read_text(encoding="utf-8")
     head = "[target.server]"
     planted = parse_scenario(text.replace(head, f'{head}\nfaults = "ffn:50%"'), "x.toml")
-    assert _server_options(planted, "x.toml").faults.slowdowns == {"ffn": 0.5}
+    assert server_options(planted, "x.toml").faults.slowdowns == {"ffn": 0.5}
     wrong = parse_scenario(text.replace(head, f'{head}\nfaults = "ffn"'), "x.toml")
     with pytest.raises(ScenarioError, match=r"target\.server\.faults: 'ffn' is not allowed"):
-        _server_options(wrong, "x.toml")
+        server_options(wrong, "x.toml")
 
 
 def test_a_slowed_phase_takes_its_share_more_and_others_do_not(
