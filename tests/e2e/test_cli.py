@@ -259,7 +259,7 @@ def test_a_killed_load_process_keeps_what_was_flushed(tmp_path: Path) -> None:
 
 def _load_process(parent: int, folder: Path) -> int:
     """Pid of the load process, once its first rows are on disk."""
-    for _ in range(600):
+    for _ in range(1200):
         time.sleep(0.1)
         shards = list(folder.glob("reports/runs/*/shards/*.arrows"))
         if not shards or shards[0].stat().st_size < 20_000:
@@ -273,7 +273,7 @@ def _load_process(parent: int, folder: Path) -> int:
 
 def start_long_run(folder: Path) -> tuple[subprocess.Popen[str], int]:
     """A run of minutes, once its load process has written rows: the CLI process and its load."""
-    text = TINY.replace("requests_per_cell = 12", "requests_per_cell = 5000")
+    text = TINY.replace("requests_per_cell = 12", "requests_per_cell = 1000")
     process = subprocess.Popen(
         [sys.executable, "-m", "harness.cli.main", "run", write(folder, text)],
         cwd=folder,
