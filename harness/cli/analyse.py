@@ -14,7 +14,6 @@ from harness.findings.finding import Cell
 from harness.findings.rules import RULES, Doubt
 from harness.findings.validity import judge_validity
 from harness.findings.verdict import judge
-from harness.load.client_report import merge
 from harness.plan.codec import plan_from_json
 from harness.records.client_account import worst_account
 from harness.records.frame import to_frame
@@ -53,7 +52,7 @@ def _client(run: RunFolder, sessions: Sequence[int]) -> dict[str, Any]:
     """The load's account of itself, the worst of all sessions that left one."""
     names = [run.file_of_session("client.json", number) for number in sessions]
     accounts = [run.read_object(name) for name in names if run.has(name)]
-    return merge(accounts) if len(accounts) > 1 else next(iter(accounts), {})
+    return worst_account(accounts)
 
 
 def _environment(run: RunFolder, session: int) -> dict[str, str]:
