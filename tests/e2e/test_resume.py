@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 
+from harness.base.errors import SetupError
 from harness.load import session as sessions
+from harness.records.lock import RunLock
 from harness.records.run import RunFolder
 from harness.records.store import read_rows
 from harness.scenario.read import validate_scenario
@@ -73,10 +75,13 @@ def test_a_locust_run_killed_midway_is_finished_by_locust_on_its_own_target(tmp_
         first = start(tmp_path, *LOCUST, "--scenario", "x.toml", "--host", truth.url)
         wait_for(lambda: len(truth.log()) >= 50)
         (run,) = tmp_path.glob("reports/runs/*")
-        code, said = done(start(tmp_path, *LOCUST, "--resume", str(run)))
-        assert (code, "still being written" in said) == (2, True), said
+        with pytest.raises(SetupError, match=f"still being written .process {first.pid}."):
+            RunLock(RunFolder(run))
         first.kill()
         done(first)
+        with RunLock(RunFolder(run)):
+            code, said = done(start(tmp_path, *LOCUST, "--resume", str(run)))
+        assert (code, "still being written" in said) == (2, True), said
         code, said = done(start(tmp_path, *LOCUST, "--resume", str(run)))
         assert code in (0, 5), said
         assert "it was made in 2 sessions" in said
