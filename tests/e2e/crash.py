@@ -71,7 +71,7 @@ class Chain:
         n_recorded: planned requests with exactly one row at the end.
         n_sent_again: requests that were sent again although their row was in the store.
         n_sent_twice: requests that the server saw more than once: in flight or not yet flushed.
-        status: what the final report says.
+        status: how the run stands at the end.
         has_said_sessions: the final report says in how many sessions the run was made.
     """
 
@@ -242,7 +242,7 @@ def _judge(run: Run, kills: tuple[Kill, ...]) -> Chain:
         n_recorded=sum(counts[key] == 1 and sent[key] > 0 for key in planned),
         n_sent_again=sum(sent[key] > then[key] for keys, then in run.seen for key in keys),
         n_sent_twice=sum(n > 1 for n in sent.values()),
-        status=report["run"]["status"],
+        status=RunFolder(run.path).read_json("run.json")["status"],
         has_said_sessions=any(
             f"made in {len(kills) + 1} sessions" in caveat for caveat in report["caveats"]
         ),
