@@ -113,6 +113,20 @@ def test_a_lost_process_is_named_and_the_run_is_partial(
     assert len({(record.segment, record.index) for record in records}) == len(records)
 
 
+def test_workers_of_a_killed_master_write_what_they_have_and_leave(tmp_path: Path) -> None:
+    """SIGKILL to the master: the workers drain, every request has its row, no process is left."""
+    with truth_server(ttft_ms=150) as truth:
+        process = start_slow(tmp_path, truth)
+        workers = process.workers
+        process.process.kill()
+        wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers))
+        process.to_end()
+        log = truth.log()
+    session, records = records_of(process.run_folder)
+    assert len(records) == len(log) < session.plan.n_requests
+    assert all(record.outcome.is_ok for record in records)
+
+
 @pytest.mark.parametrize("is_for_all", [True, False], ids=["interrupt all", "terminate master"])
 def test_a_stop_drains_every_process(
     tmp_path: Path,
