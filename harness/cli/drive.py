@@ -57,12 +57,12 @@ def server(scenario: "Scenario", options: "ServerOptions") -> Iterator[str]:
         yield server.url
 
 
-def drive(folder: "RunFolder", url: str, lock: "RunLock", *, show: bool) -> int:
+def drive(folder: "RunFolder", url: str, lock: "RunLock", *, n_processes: int, show: bool) -> int:
     """Run the load process to its end, showing how far it is; its exit code."""
     from harness.cli.progress import follow
     from harness.load.runner import start_load
 
-    process = start_load(folder, url, lock)
+    process = start_load(folder, url, lock, n_processes)
     try:
         with follow(folder) if show else nullcontext(lambda: None) as refresh:
             while process.poll() is None:

@@ -2,6 +2,8 @@
 
 import shlex
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
     from harness.records.run import RunFolder
     from harness.scenario.schema import Scenario
 
+Driving = Callable[["RunFolder", str, "RunLock"], int]
+"""Runs the load process on a folder, against a URL, under a lock; its exit code."""
 RUNS_DIR = Path("reports/runs")
 
 
@@ -57,10 +61,19 @@ def run(
         Path | None,
         typer.Option(
             help="Finish this run, which was killed or stopped: send what it has no record of. "
-            "Takes no scenario; of the other options only --target and --no-progress.",
+            "Takes no scenario; of the other options only --target, --processes and "
+            "--no-progress.",
             metavar="RUN",
         ),
     ] = None,
+    processes: Annotated[
+        int,
+        typer.Option(
+            help="Load processes, when one is not fast enough (the report says so).",
+            metavar="N",
+            min=1,
+        ),
+    ] = 1,
     progress: Annotated[
         bool, typer.Option(help="Progress bar; quiet anyway where no one watches.")
     ] = True,
@@ -82,14 +95,14 @@ def run(
     from harness.scenario.baseline import require_baseline
     from harness.scenario.read import read_scenario
 
-    show = progress and sys.stderr.isatty()
+    driving = partial(drive, n_processes=processes, show=progress and sys.stderr.isatty())
     if resume is not None:
         fixed = {
             "a scenario": scenario, "--model": model, "--requests": requests, "--seed": seed,
             "--baseline": baseline, "--runs-dir": None if runs_dir == RUNS_DIR else runs_dir,
         }  # fmt: skip
         _refuse(resume, [name for name, value in fixed.items() if value is not None])
-        _resume(resume, target, show=show)
+        _resume(resume, target, driving)
         return
     if scenario is None:
         raise typer.BadParameter("give a scenario file, or a run folder with --resume")
@@ -106,7 +119,7 @@ def run(
         told = {**folder.read_json("run.json"), "command": command, **against}
         folder.write_json("run.json", told)
         lock = RunLock(folder)
-        code = drive(folder, url, lock, show=show)
+        code = driving(folder, url, lock)
     with lock:
         finish(folder, code)
 
@@ -119,7 +132,7 @@ def _refuse(run: Path, given: list[str]) -> None:
         )
 
 
-def _resume(path: Path, target: str | None, *, show: bool) -> None:
+def _resume(path: Path, target: str | None, driving: Driving) -> None:
     """Go on with a run where its last session left it."""
     from harness.load import session as sessions
     from harness.records.lock import RunLock
@@ -134,12 +147,16 @@ def _resume(path: Path, target: str | None, *, show: bool) -> None:
             typer.echo(f"nothing to resume; its verdict: tailbreak report {folder.path}")
             return
         typer.echo(f"{folder.path}: {n_done} of {n} requests have their record", err=True)
-        code = _go_on(folder, opened.scenario, target, lock, show=show) if n_done < n else 0
+        code = _go_on(folder, opened.scenario, target, lock, driving) if n_done < n else 0
         finish(folder, code)
 
 
 def _go_on(
-    folder: "RunFolder", scenario: "Scenario", target: str | None, lock: "RunLock", *, show: bool
+    folder: "RunFolder",
+    scenario: "Scenario",
+    target: str | None,
+    lock: "RunLock",
+    driving: Driving,
 ) -> int:
     """Another session, on the same kind of target; the load process's exit code."""
     from harness.load import session as sessions
@@ -156,7 +173,7 @@ def _go_on(
     with server(wanted, server_options(wanted, file)) as url:
         sessions.check_target(url, sessions.api_key(wanted))
         sessions.resume(folder, url)
-        return drive(folder, url, lock, show=show)
+        return driving(folder, url, lock)
 
 
 def _override(

@@ -1,6 +1,7 @@
 """Starts the load process: Locust, headless, on a prepared run folder."""
 
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -23,10 +24,13 @@ OPTION_VARIABLES = frozenset(
 )
 
 
-def start_load(run: RunFolder, url: str, lock: RunLock) -> "subprocess.Popen[bytes]":
-    """Start Locust on this run; its output goes to `load.log` in the run folder.
+def start_load(
+    run: RunFolder, url: str, lock: RunLock, n_processes: int = 1
+) -> "subprocess.Popen[bytes]":
+    """Start Locust on this run, alone or as master of several processes.
 
-    It inherits the lock, so that the run stays locked while either of the two lives.
+    Its output goes to `load.log` in the run folder. It inherits the lock, so that the run stays
+    locked while either of the two lives.
 
     Raises:
         SetupError: the process cannot be started.
@@ -34,6 +38,7 @@ def start_load(run: RunFolder, url: str, lock: RunLock) -> "subprocess.Popen[byt
     command = [
         sys.executable, "-m", "locust", "--locustfile", str(locustfile()), "--headless",
         "--only-summary", "--run-folder", str(run.path.resolve()), "--host", url,
+        *_processes(n_processes),
     ]  # fmt: skip
     try:
         with (run.path / LOG).open("ab") as log:
@@ -48,6 +53,15 @@ def start_load(run: RunFolder, url: str, lock: RunLock) -> "subprocess.Popen[byt
             )
     except OSError as error:
         raise SetupError(f"cannot start the load process: {error}") from error
+
+
+def _processes(n: int) -> list[str]:
+    """Locust's options for several processes, which talk over a port of their own."""
+    if n == 1:
+        return []
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    return ["--processes", str(n), "--master-bind-port", port, "--master-port", port]
 
 
 def locustfile() -> Path:

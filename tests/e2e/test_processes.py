@@ -19,6 +19,7 @@ from tests.e2e.truth_process import (
     Truth,
     records_of,
     scenario_values,
+    to_toml,
     true_entries,
     truth_server,
 )
@@ -78,6 +79,25 @@ def assert_one_schedule(session: Any, records: list[Any]) -> None:
     }
     starts = {(r.segment, r.intended_ns - offsets[r.segment, r.index]) for r in records}
     assert len(starts) == len(session.plan.segments)
+
+
+def test_tailbreak_run_with_two_processes_writes_one_report(tmp_path: Path) -> None:
+    """`tailbreak run --processes 2`: one run, one report, rows of both processes."""
+    scenario = tmp_path / "scenario.toml"
+    scenario.write_text(to_toml(scenario_values()))
+    with truth_server(ttft_ms=10) as truth:
+        done = subprocess.run(
+            [sys.executable, "-m", "harness.cli.main", "run", str(scenario), "--target", truth.url,
+             "--processes", "2", "--runs-dir", str(tmp_path / "runs")],
+            env=runner.load_environment(), capture_output=True, text=True, timeout=LIMIT_S,
+            check=False,
+        )  # fmt: skip
+    assert done.returncode in (0, 5), done.stdout + done.stderr
+    (run,) = (tmp_path / "runs").iterdir()
+    _, records = records_of(run)
+    assert (run / "report.html").is_file()
+    assert set(Counter(record.worker for record in records)) == {0, 1}
+    assert len(records) == 56
 
 
 def start_slow(folder: Path, truth: Truth) -> Locust:
