@@ -91,6 +91,14 @@ def run(name: str, folder: Path, url: str, *options: str, values: dict[str, Any]
     return Command(name, folder, url, *options, values=values).end()
 
 
+def report(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """`tailbreak report` on a run."""
+    return subprocess.run(
+        [sys.executable, "-m", "harness.cli.main", "report", str(folder), *options],
+        env=runner.load_environment(), capture_output=True, text=True, check=False, timeout=LIMIT_S,
+    )  # fmt: skip
+
+
 def values(limits: dict[str, float] | None = None, **load: Any) -> dict[str, Any]:
     """A small scenario that asks for the median of TTFT in two cells."""
     return {
@@ -234,6 +242,21 @@ def test_4_regression_before_a_missed_slo(
     assert all(1.1 < row["low"] < row["ratio"] < row["high"] for row in found["metrics"])
     assert "Beside the earlier run" in (ended.run / "report.html").read_text(encoding="utf-8")
     assert "Against run" in (ended.run / "summary.md").read_text(encoding="utf-8")
+
+
+def test_a_report_made_again_compares_again(tmp_path: Path, slow: Truth, baseline: str) -> None:
+    """`tailbreak report` needs no option to repeat the comparison; --baseline makes another."""
+    ended = run("locust", tmp_path, slow.url, "--baseline", baseline, values=values())
+    before = (ended.run / "report.json").read_bytes()
+    again = report(ended.run)
+    assert again.returncode == ended.code, again.stderr
+    assert (ended.run / "report.json").read_bytes() == before
+    itself = report(ended.run, "--baseline", str(ended.run))
+    assert itself.returncode == 2
+    assert "cannot be its own baseline" in itself.stderr
+    no_run = report(ended.run, "--baseline", str(tmp_path))
+    assert no_run.returncode == 2
+    assert "no run here" in no_run.stderr
 
 
 @pytest.mark.parametrize("name", COMMANDS)
