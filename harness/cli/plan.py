@@ -19,10 +19,16 @@ def plan(
 ) -> None:
     """Show the cells, segments and requests that a scenario asks for. Sends nothing.
 
+    How long a closed loop takes depends on the target; the last line says how many minutes each
+    second of an answer costs, and `tailbreak probe URL` says how many seconds an answer takes.
+
     Example: tailbreak plan scenarios/quickstart.toml
+
+    Example: tailbreak plan scenarios/quickstart.toml --json > plan.json
     """
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     from harness.plan.build import build_plan
     from harness.plan.codec import plan_to_json
@@ -34,7 +40,7 @@ def plan(
         typer.echo(json.dumps(plan_to_json(built)))
         return
     axes = list(wanted.axes.given())
-    table = Table(title=wanted.title)
+    table = Table(title=Text(wanted.title))
     for column in ("cell", *axes, "load", "requests", "segments"):
         table.add_column(column)
     for cell in built.cells:
@@ -53,6 +59,27 @@ def plan(
     console.print(
         f"{built.n_requests:,} requests in {len(built.segments)} segments, seed {built.seed}; "
         f"{n_prompt:,} prompt tokens, {n_output:,} output tokens."
+    )
+    console.print(Text(f"Target: {wanted.target.url or 'the bundled server, started by the run'}."))
+    console.print(Text(_duration(built, wanted.load.think_time_s)))
+
+
+def _duration(built: Plan, think_time_s: float) -> str:
+    """How long the sending takes: known for an open loop, per second of an answer for a closed."""
+    cells = {cell.id: cell for cell in built.cells}
+    open_s = rounds = 0.0
+    for segment in built.segments:
+        concurrency = cells[segment.cell].concurrency
+        if concurrency:
+            rounds += -(-len(segment.requests) // concurrency)
+        else:
+            open_s += max((request.offset_ns or 0) for request in segment.requests) / 1e9
+    if open_s:
+        return f"Open loop: sending takes {open_s / 60:.1f} min, and each segment its last answer."
+    think = f" and {rounds * think_time_s / 60:.1f} min of thinking" if think_time_s else ""
+    return (
+        f"Closed loop: {rounds:,.0f} rounds, {rounds / 60:.1f} min for each second that an answer "
+        f"takes{think}."
     )
 
 
