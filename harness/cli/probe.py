@@ -159,7 +159,8 @@ def _stream_line(found: "Probe") -> str:
     parts = [f"{stream.tokens_per_chunk:.2f} tokens each"]
     if stream.late_read_share is not None:
         parts.append(f"{stream.late_read_share:.1%} read together with others")
-    parts.append("role first" if stream.is_role_first else "text from the first event")
+    if stream.is_role_first:
+        parts.append("an event without text comes first")
     return ", ".join(parts)
 
 
