@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
@@ -114,9 +114,7 @@ def read_events(client: Client, body: dict[str, Any]) -> list[float]:
         return [time.perf_counter() - began for line in lines if line.startswith(b"data: {")]
 
 
-def test_a_slow_reader_delays_nobody(
-    client: Client, server: RunningServer, record_property: Callable[[str, object], None]
-) -> None:
+def test_a_slow_reader_delays_nobody(client: Client, server: RunningServer) -> None:
     """Beside the same stream, others wait as long whether it is read at once or not at all."""
     heavy = ask(max_tokens=400, logprobs=20)  # more than the socket's buffers hold
     light = ask(max_tokens=30)
@@ -147,9 +145,14 @@ def test_a_slow_reader_delays_nobody(
         median(slow[part] for slow in seen[True]) / median(fast[part] for fast in seen[False])
         for part in (0, 1)
     ]
-    record_property("ttft_ratio", ratios[0])
-    record_property("itl_ratio", ratios[1])
-    assert max(ratios) < 2
+    sys.stdout.write(f"beside a reader that does not read: TTFT, ITL x {ratios}\n")
+    pairs = [
+        (slow[part] / fast[part] for slow, fast in zip(seen[True], seen[False], strict=True))
+        for part in (0, 1)
+    ]
+    # A reader that held others up would do so in every pair, a busy machine does in some.
+    assert max(map(min, pairs)) < 1.5
+    assert max(ratios) < 5
     assert growth < 32 << 20
 
 
