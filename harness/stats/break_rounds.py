@@ -65,11 +65,10 @@ def explain(
     """
     rounds = _search_rounds(y, z, se, options, rng)
     scale = left_over(y, rounds.last)
-    is_kinked = any(item.shape is Shape.KINK for item, _ in rounds.taken)
-    if is_kinked and (scale > 1 or len(rounds.taken) > 1):
+    if _has_kink(rounds) and (scale > 1 or len(rounds.taken) > 1):
         moved = _search_rounds(y, z, se, options, rng, moves_kinks=True)
-        is_shorter = scale > 1 or len(moved.taken) < len(rounds.taken)
-        if is_shorter and left_over(y, moved.last) == 1:
+        is_better = scale > 1 or len(moved.taken) < len(rounds.taken)
+        if is_better and _has_kink(moved) and left_over(y, moved.last) == 1:
             return moved, 1.0
     if scale == 1:
         return rounds, 1.0
@@ -78,6 +77,10 @@ def explain(
         if _is_climb(y, z, se, steps) and left_over(y, steps.last) == 1:
             return steps, 1.0
     return _search_rounds(y, z, se * scale, options, rng), scale
+
+
+def _has_kink(rounds: Rounds) -> bool:
+    return any(item.shape is Shape.KINK for item, _ in rounds.taken)
 
 
 def _is_climb(y: Array, z: Array, se: Array, rounds: Rounds) -> bool:
