@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -162,11 +163,12 @@ def test_nobody_there_is_said() -> None:
 
 
 def test_several_models_are_a_choice() -> None:
-    """Exit 2 and the list; with --model the probe goes on."""
+    """Exit 2 and the list, of a probe and of a run alike; with --model the probe goes on."""
     with answering(["alpha", "beta"], 500, b"{}", "application/json") as url:
-        done = tailbreak("probe", url)
-        assert done.returncode == 2
-        assert all(word in done.stderr for word in ("alpha", "beta", "--model"))
+        run = ("run", "scenarios/quickstart.toml", "--target", url)
+        for done in (tailbreak("probe", url), tailbreak(*run)):
+            assert done.returncode == 2
+            assert all(word in done.stderr for word in ("alpha", "beta", "--model"))
         assert tailbreak("probe", url, "--model", "alpha").returncode == 5
 
 
@@ -184,6 +186,22 @@ def test_a_server_without_a_streamed_answer_is_no_target(
     with answering(["m"], status, body, kind) as url:
         done = tailbreak("probe", url)
     assert (done.returncode, words in done.stderr) == (5, True), done.stderr
+
+
+def test_ctrl_c_is_told_in_one_line() -> None:
+    """A server that never answers and an impatient person: exit 2 and a word, no traceback."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        process = subprocess.Popen(
+            [sys.executable, "-m", "harness.cli.main", "probe", url, "--model", "m"],
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        peer, _ = listener.accept()
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+        peer.close()
+    assert (process.returncode, err.strip()) == (2, "tailbreak: interrupted")
 
 
 def test_wrong_usage_is_told_and_not_traced() -> None:

@@ -111,10 +111,16 @@ class TargetTokenizer:
 
 
 def prompt_tokens_by_usage(http: PlainHttp, model: str, text: str, *, is_chat: bool) -> int | None:
-    """Length of the prompt with this text, as the usage of a one-token answer says it."""
+    """Length of the prompt with this text, as the usage of a one-token answer says it.
+
+    None where there is no usage, or no answer in time.
+    """
     said = {"messages": [{"role": "user", "content": text}]} if is_chat else {"prompt": text}
     path = "/v1/chat/completions" if is_chat else "/v1/completions"
-    reply = http.post(path, {"model": model, **said, "max_tokens": 1, "temperature": 0.0})
+    try:
+        reply = http.post(path, {"model": model, **said, "max_tokens": 1, "temperature": 0.0})
+    except SetupError:
+        return None
     value = reply.json() if reply.status == 200 else None
     usage = value.get("usage") if isinstance(value, dict) else None
     return n_prompt(usage) if isinstance(usage, dict) else None

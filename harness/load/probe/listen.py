@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
+from gevent import get_hub
+
 from harness.base.errors import MeasurementInvalid
 from harness.load.client.adapter import Adapter, Ask
 from harness.load.client.adapters import build_adapter
@@ -66,6 +68,7 @@ def probe(
         MeasurementInvalid: something answers, and no streamed answer comes whole.
     """
     endpoint = resolve(url)
+    get_hub().exception_stream = None  # Ctrl-C is the caller's to tell
     say("who is there")
     http = PlainHttp(url, api_key, timeout_s=TIMEOUTS.idle_s)
     stamps = RxTimestamps.detect()
