@@ -129,8 +129,8 @@ def fast() -> Iterator[Truth]:
 
 @pytest.fixture(scope="module")
 def slow() -> Iterator[Truth]:
-    """A server that takes six times as long."""
-    with truth_server(ttft_ms=240, gap_ms=1) as truth:
+    """A server that takes ten times as long."""
+    with truth_server(ttft_ms=400, gap_ms=1) as truth:
         yield truth
 
 
@@ -151,12 +151,12 @@ def baseline(tmp_path_factory: pytest.TempPathFactory, fast: Truth) -> str:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_0_pass(name: str, tmp_path: Path, fast: Truth, baseline: str) -> None:
-    """Nothing speaks against the run, nor against its like: exit 0, with the report's path."""
+    """Nothing speaks against the run, and it is not 20 times as slow as its like: exit 0."""
     ended = run(
-        name, tmp_path, fast.url, "--baseline", baseline, values=values({"regression": 3.0})
+        name, tmp_path, fast.url, "--baseline", baseline, values=values({"regression": 20.0})
     )
     assert_row(ended, 0, "is not slower than in run")
-    assert ended.report["baseline"]["verdict"] in ("pass", "undecided")
+    assert ended.report["baseline"]["reference"] == Path(baseline).name
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -233,7 +233,7 @@ def test_3_slo_missed(name: str, tmp_path: Path, fast: Truth) -> None:
 def test_4_regression_before_a_missed_slo(
     name: str, tmp_path: Path, slow: Truth, baseline: str
 ) -> None:
-    """Six times as slow as the baseline, and an SLO missed as well: exit 4, both are said."""
+    """Ten times as slow as the baseline, and an SLO missed as well: exit 4, both are said."""
     limits = {"slo_ttft_s": 0.001}
     ended = run(name, tmp_path, slow.url, "--baseline", baseline, values=values(limits))
     assert_row(ended, 4, "is slower than in run", "in 2 of 2 cells", "miss the SLO")
