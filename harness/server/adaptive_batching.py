@@ -11,6 +11,9 @@ import math
 from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
+
+Vector = NDArray[np.float64]
 
 TARGET_STEP_S: Final = 0.1
 """What a step may take while answers are written: ten tokens a second are more than people read."""
@@ -65,13 +68,26 @@ class StepCosts:
         spread = self._variance @ shares
         gain = spread / (_FADE + shares @ spread)
         self._costs = np.maximum(self._costs * np.exp(gain * math.log(ratio)), _LEAST_S)
-        variance = (self._variance - np.outer(gain, spread)) / _FADE
-        shrink = np.minimum(1.0, np.sqrt(_MOST_VARIANCE / np.diag(variance)))
-        self._variance = variance * np.outer(shrink, shrink)
+        self._variance = _faded(self._variance, gain, shares)
 
     def estimate(self) -> Costs:
         """Give the costs as they are known now; each is positive."""
         return Costs(*self._costs.tolist())
+
+
+def _faded(variance: NDArray[np.float64], gain: Vector, shares: Vector) -> NDArray[np.float64]:
+    """The variance after a step, no larger than it may be.
+
+    Joseph's form, (1 - g x') V (1 - g x')' + fade * g g', and an even mean with its transpose: the
+    shorter V - g x' V loses symmetry by rounding, which forgetting doubles every 34 steps until a
+    variance is negative.
+    Source: Bucy and Joseph, Filtering for stochastic processes, 1968.
+    """
+    rest = np.eye(len(gain)) - np.outer(gain, shares)
+    grown = (rest @ variance @ rest.T) / _FADE + np.outer(gain, gain)
+    even = (grown + grown.T) / 2
+    shrink = np.sqrt(np.minimum(1.0, _MOST_VARIANCE / np.maximum(np.diag(even), _LEAST_S)))
+    return even * np.outer(shrink, shrink)
 
 
 class Allowance(NamedTuple):

@@ -128,3 +128,18 @@ def test_long_prompts_do_not_hold_answers_up() -> None:
     assert all((0, 1) in step for step in adaptive[:-2])
     plain = shares(build.engine(), BASELINE)
     assert plain[0] == [(0, 1), (1, 300), (2, 211)]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_costs_stay_sound_however_long_the_server_runs(seed: int) -> None:
+    """Ten thousand steps, nine in ten without prefill: finite, near the truth, allowances hold."""
+    rng = np.random.default_rng(seed)
+    costs = StepCosts()
+    for _ in range(10_000):
+        n_prefill = 0 if rng.random() < 0.9 else int(rng.integers(6, 72))
+        n_decode = int(rng.integers(1, 9))
+        costs.observe(n_prefill, n_decode, seconds(TRUTH, n_prefill, n_decode) * rng.lognormal())
+    found = costs.estimate()
+    assert np.isfinite(found).all()
+    assert seconds(found, 0, 8) == pytest.approx(seconds(TRUTH, 0, 8), rel=1.0)
+    assert 0 < allow_prefill(found, n_decode=8, budget=512).enough <= 512
