@@ -77,7 +77,10 @@ def _find(evidence: Evidence, axis: str, curve: Curve, confidence: float) -> Bre
         rng=generator(evidence.plan.seed, "break", *map(str, curve.at.items())),
     )
     if shift:
-        text = f"{axis} is taken as log(x + {shift:g}): octaves and widths are those of the sum."
+        text = (
+            f"{axis} is taken as log(x + {shift:g}): octaves, widths and the places that other "
+            "doubts name are those of the sum."
+        )
         found = replace(found, caveats=(*found.caveats, Caveat(CaveatKind.SHIFTED_AXIS, text)))
     return _describe(evidence, axis, curve, _unshifted(found, shift))
 
