@@ -87,7 +87,7 @@ def _faded(variance: NDArray[np.float64], gain: Vector, shares: Vector) -> NDArr
     grown = (rest @ variance @ rest.T) / _FADE + np.outer(gain, gain)
     even = (grown + grown.T) / 2
     shrink = np.sqrt(np.minimum(1.0, _MOST_VARIANCE / np.maximum(np.diag(even), _LEAST_S)))
-    return even * np.outer(shrink, shrink)
+    return np.asarray(even * np.outer(shrink, shrink))
 
 
 class Allowance(NamedTuple):
