@@ -49,4 +49,4 @@ fmt: setup  ## format and fix what can be fixed
 	@$(BIN)/ruff check --fix .
 
 clean:  ## remove the virtual environment and caches, never runs
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .interop .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

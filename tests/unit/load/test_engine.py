@@ -12,6 +12,7 @@ import pytest
 
 from harness.base.errors import ExitCode, RecordError, SetupError
 from harness.load import session as sessions
+from harness.load.client.adapter import Ask
 from harness.load.solo import SoloRun
 from harness.records.request import Outcome, RequestRecord
 from harness.scenario.read import validate_scenario
@@ -350,3 +351,18 @@ def test_the_key_is_sent_and_stored_nowhere(
         }
     for path in run.path.rglob("*"):
         assert path.is_dir() or b"sk-very-secret" not in path.read_bytes()
+
+
+def test_requests_are_worded_as_the_scenario_says(tmp_path: Path) -> None:
+    """`target.api` and `target.omit` reach the requests that this run sends."""
+    values = scenario_values(requests_per_cell=4, warmup_requests=0)
+    values["target"] |= {"api": "llamacpp-chat", "omit": ["top_k"]}
+    with truth_server() as truth:
+        run = Run(truth.url, tmp_path, values)
+        adapter = run.solo.engine._wording.adapter
+        run.to_end()
+    sampling = {"top_k": 0, "repetition_penalty": 1.2}
+    request = adapter.request(Ask(model="m", prompt="p", max_tokens=1, sampling=sampling))
+    body = json.loads(request.body)
+    assert body["repeat_penalty"] == 1.2
+    assert "top_k" not in body

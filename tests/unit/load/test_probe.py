@@ -130,6 +130,17 @@ def test_a_refusal_keeps_the_servers_words(name: str) -> None:
     assert (found.state, name in found.detail) == ("refused", True)
 
 
+def test_a_seed_is_judged_by_its_own_texts() -> None:
+    """Even where greedy answers are not repeatable: the same seed must give the same text."""
+    trial = next(trial for trial in TRIALS if trial.name == "seed")
+    ground = Ground(greedy=TEXT, is_repeatable=False, is_chat=True)
+    states = [
+        judge(trial, ground, tuple(heard(text) for text in texts)).state
+        for texts in ("aab", "abc", "aaa")
+    ]
+    assert states == ["honoured", "ignored", "unclear"]
+
+
 def test_a_broken_answer_is_no_verdict() -> None:
     """A reset in the middle of a trial is `unclear`."""
     broken = heard("", outcome=Outcome.RESET, http_status=None, error="gone")
