@@ -59,6 +59,9 @@ class FrontProtocol(HttpToolsProtocol):
         super().data_received(data)
         if self._is_in_message and self._n_other > MAX_HEAD_BYTES + 8 * self._n_body:
             self._refuse(431, f"head: allowed {MAX_HEAD_BYTES} bytes", "head_too_large")
+        elif not self._is_in_message and self._is_idle:
+            # Stray line ends begin no request, but have stopped uvicorn's own clock.
+            self._expect_request()
 
     def on_message_begin(self) -> None:
         """Start the clock of a request."""
@@ -106,6 +109,12 @@ class FrontProtocol(HttpToolsProtocol):
         """Refuse what is no HTTP."""
         self._refuse(400, msg, "invalid_http")
 
+    @property
+    def _is_idle(self) -> bool:
+        """Whether no answer is owed."""
+        earlier: object = self.cycle  # None before the first head, whatever uvicorn annotates
+        return earlier is None or self.cycle.response_complete
+
     def _expect_request(self) -> None:
         _cancel(self._arrival)
         self._arrival = self.loop.call_later(self.client_timeout_s, self._on_late_request)
@@ -125,7 +134,9 @@ class FrontProtocol(HttpToolsProtocol):
         self.transport.close()
 
     def _on_unread(self) -> None:
-        if self.transport.get_write_buffer_size():
+        """Cut the connection if it still waits for its client."""
+        is_waiting = self.flow.write_paused or self.transport.is_closing()
+        if is_waiting and self.transport.get_write_buffer_size():
             self.transport.abort()
 
     def _refuse(self, status: int, message: str, code: str) -> None:
@@ -142,8 +153,7 @@ class FrontProtocol(HttpToolsProtocol):
         if self.pipeline:
             return False
         if self._is_in_head:
-            earlier: object = self.cycle  # None before the first head, whatever uvicorn annotates
-            return earlier is None or self.cycle.response_complete
+            return self._is_idle
         return not self.cycle.response_started
 
 

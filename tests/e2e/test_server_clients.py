@@ -179,6 +179,15 @@ def faulty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunningSe
         yield running, journal
 
 
+def test_stray_line_ends_hold_no_connection(client: Client) -> None:
+    """After an answer, line ends without a request are a silent connection: closed in time."""
+    with socket.create_connection((client.host, client.port), timeout=60) as to:
+        to.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert to.recv(4096).startswith(b"HTTP/1.1 200 ")
+        to.sendall(b"\r\n")
+        assert to.recv(4096) == b""
+
+
 def test_a_slow_store_is_charged_to_store_on_both_paths(
     faulty: tuple[RunningServer, Path],
 ) -> None:
