@@ -16,6 +16,7 @@ from typing import Final
 
 import numpy as np
 
+from harness.load.client.rx_timestamp import RxTimestamps
 from harness.load.runner import load_environment
 from harness.load.session import reopen
 from harness.metrics.stamp_error import StampErrors, match_log, stamp_errors
@@ -88,6 +89,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--requests", type=int, default=400, help="requests per row")
     options = parser.parse_args()
+    stamps = RxTimestamps.detect()  # held open, so that the system keeps stamping from run to run
+    if not stamps.is_kernel:
+        sys.exit(f"no receive stamps here: {stamps.reason}")
     print("P50, P99 and largest error of TTFT in ms.\n")
     print("| client | streams | requests | by the read | by the stamp | marked late | the rest |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
