@@ -149,6 +149,10 @@ def test_a_missing_or_wrong_key_is_said(url: str) -> None:
     """Exit 2: the variable is not set, or no key was given to a server that wants one."""
     unset = tailbreak("probe", url, "--api-key-env", "NO_SUCH_VARIABLE")
     assert (unset.returncode, "NO_SUCH_VARIABLE" in unset.stderr) == (2, True)
+    without = tailbreak("probe", url)
+    wrong = tailbreak("probe", url, "--api-key-env", "OTHER_KEY", OTHER_KEY="not-it")
+    for done in (without, wrong):
+        assert (done.returncode, "--api-key-env" in done.stderr) == (2, True), done.stderr
 
 
 def test_nobody_there_is_said() -> None:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from gevent import get_hub
 
-from harness.base.errors import MeasurementInvalid
+from harness.base.errors import MeasurementInvalid, SetupError
 from harness.load.client.adapter import Adapter, Ask
 from harness.load.client.adapters import build_adapter
 from harness.load.client.deadlines import Timeouts
@@ -142,6 +142,7 @@ class _Questions:
         """The API to use, and what became of each; chat is preferred.
 
         Raises:
+            SetupError: the key is missing or wrong.
             MeasurementInvalid: neither streams a whole answer.
         """
         apis = []
@@ -170,6 +171,11 @@ class _Questions:
                 answer = again
         if answer.is_ok:
             return Api(name=name, works=True)
+        if answer.record.http_status in {401, 403}:
+            raise SetupError(
+                f"{self._http.url}: {answer.record.error}; name the variable that holds the key "
+                "with --api-key-env"
+            )
         detail = answer.record.error or answer.record.outcome.value
         return Api(name=name, works=False, detail=detail)
 
