@@ -304,9 +304,7 @@ def main(n_chains: int = 6, n_kills: int = 5) -> None:
     chains = []
     for seed in range(n_chains):
         with tempfile.TemporaryDirectory() as folder:
-            chain = crash_chain(
-                Path(folder), seed, n_kills, requests_per_cell=1000, max_delay_s=3.0
-            )
+            chain = crash_chain(Path(folder), seed, n_kills, requests_per_cell=600, max_delay_s=3.0)
         chains.append(chain)
         sys.stderr.write(f"chain {seed} done\n")
     sys.stdout.write("\n".join([*lines_of(chains), ""]))

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -136,6 +137,27 @@ def test_a_run_on_the_bundled_server_gets_the_same_server_again(tmp_path: Path) 
         start(tmp_path, *TAILBREAK, "run", "--resume", str(run.path), "--target", DEAD)
     )
     assert code == 2 or "nothing to resume" in said
+
+
+def test_a_full_disk_stops_the_run_and_it_goes_on_when_there_is_space(tmp_path: Path) -> None:
+    """No file may pass 100 KB: exit 2, what to do, a readable store; without the limit: whole."""
+    (tmp_path / "x.toml").write_text(to_toml(scenario_values(requests_per_cell=150)))
+    with truth_server(ttft_ms=10) as truth:
+        words = [sys.executable, *TAILBREAK, "run", "x.toml", "--target", truth.url]
+        command = f"ulimit -f 100; exec {shlex.join(words)}"
+        code, said = done(
+            start(tmp_path, "-c", f"import os; os.execvp('bash', {['bash', '-c', command]!r})")
+        )
+        (run,) = tmp_path.glob("reports/runs/*")
+        assert code == 2, said
+        assert "free some space" in said
+        assert f"tailbreak run --resume {run.relative_to(tmp_path)}" in said
+        kept = counts(run)
+        assert 0 < len(kept) < 316
+        code, said = done(start(tmp_path, *TAILBREAK, "run", "--resume", str(run)))
+        assert code in (0, 5), said
+    assert len(counts(run)) == 316
+    assert set(counts(run).values()) == {1}
 
 
 REFUSED: dict[str, tuple[tuple[str, ...], list[str]]] = {

@@ -1,6 +1,7 @@
 import shutil
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.base.errors import RecordError
-from harness.records.columns import COLUMNS, from_table, to_batch
+from harness.records.columns import ADDED, COLUMNS, from_table, to_batch
 from harness.records.request import Outcome, RequestRecord
 from harness.records.run import RunFolder, new_run_id
-from harness.records.shard import ShardWriter, read_shard
+from harness.records.shard import ShardWriter, read_acknowledgements, read_shard
 from harness.records.store import PARQUET, compact, read_rows
 from tests.make_records import make_record
 
@@ -159,7 +160,45 @@ def test_a_full_disk_is_said_and_the_store_stays_readable(tmp_path: Path) -> Non
     assert "said: " in done.stderr, done.stderr
     assert "w0.arrows: writing failed" in done.stderr
     assert "free some space" in done.stderr
-    assert read_rows(run).torn == ("w0.arrows",)
+    stored = read_rows(run)
+    assert stored.torn == ("w0.arrows",)
+    assert stored.lost == ()
+    told = [each.n_rows for each in read_acknowledgements(run.shards / "w0.arrows")]
+    assert max(told, default=0) <= stored.table.num_rows
+
+
+def test_acknowledgements_follow_the_rows(tmp_path: Path) -> None:
+    """Each line tells rows and bytes so far, and what it tells is on disk when it is there."""
+    run = make_run(tmp_path)
+    writer = ShardWriter(run.shards, "w0")
+    for part in (range(3), range(3, 5)):
+        for index in part:
+            writer.append(make_record(index=index))
+        writer.end_segment()
+        log = read_acknowledgements(writer.path)
+        while not log or log[-1].n_rows != part.stop:
+            time.sleep(0.01)
+            log = read_acknowledgements(writer.path)
+        assert read_shard(writer.path).table.num_rows == part.stop
+        assert writer.path.stat().st_size == log[-1].n_bytes
+    writer.close()
+    log = read_acknowledgements(writer.path)
+    assert [line.n_rows for line in log] == [3, 5]
+    assert log[0].at_ns < log[1].at_ns
+
+
+def test_rows_of_an_older_schema_are_read(tmp_path: Path) -> None:
+    """Schema 1 knew neither session nor worker: such a run reads as one session of one process."""
+    run = make_run(tmp_path)
+    added = [name for columns in ADDED.values() for name in columns]
+    table = pa.Table.from_batches([to_batch([make_record(index=1)])]).drop(added)
+    table = table.replace_schema_metadata({"tailbreak.schema": "1"})
+    with (
+        pa.OSFile(str(run.shards / "w0.arrows"), "wb") as file,
+        pa.ipc.new_stream(file, table.schema) as stream,
+    ):
+        stream.write_table(table)
+    assert from_table(read_rows(run).table) == [make_record(index=1)]
 
 
 def test_two_writers_of_one_name_collide_loudly(tmp_path: Path) -> None:
