@@ -55,10 +55,12 @@ def plan(
         )
     console = Console()
     console.print(table)
-    n_prompt, n_output = _tokens(built)
+    n_calls, n_prompt, n_output = _sizes(built)
+    chains = f", {n_calls:,} calls" if n_calls > built.n_requests else ""
+    at_least = "at least " if chains else ""
     console.print(
-        f"{built.n_requests:,} requests in {len(built.segments)} segments, seed {built.seed}; "
-        f"{n_prompt:,} prompt tokens, {n_output:,} output tokens."
+        f"{built.n_requests:,} requests{chains} in {len(built.segments)} segments, "
+        f"seed {built.seed}; {at_least}{n_prompt:,} prompt tokens, {n_output:,} output tokens."
     )
     console.print(Text(f"Target: {wanted.target.url or 'the bundled server, started by the run'}."))
     console.print(Text(_duration(built, wanted.load.think_time_s)))
@@ -83,12 +85,15 @@ def _duration(built: Plan, think_time_s: float) -> str:
     )
 
 
-def _tokens(built: Plan) -> tuple[int, int]:
+def _sizes(built: Plan) -> tuple[int, int, int]:
+    """Calls, prompt and output tokens; a chain's calls read the answers before them again."""
     cells = {cell.id: cell for cell in built.cells}
-    n_prompt = n_output = 0
+    n_calls = n_prompt = n_output = 0
     for segment in built.segments:
-        cell = cells[segment.cell]
-        n_prompt += cell.prompt_tokens * len(segment.requests)
+        cell, n_requests = cells[segment.cell], len(segment.requests)
+        again = cell.cot_step_tokens * sum(range(cell.n_calls))
+        n_calls += cell.n_calls * n_requests
+        n_prompt += (cell.prompt_tokens * cell.n_calls + again) * n_requests
         reasoning = cell.cot_depth * cell.cot_step_tokens
         n_output += sum(request.max_tokens + reasoning for request in segment.requests)
-    return n_prompt, n_output
+    return n_calls, n_prompt, n_output
