@@ -372,3 +372,12 @@ def test_a_target_that_never_ends_its_answer_is_left(tmp_path: Path) -> None:
     listener.close()
     assert done.returncode == 2
     assert url in done.stderr
+
+
+def test_plan_counts_the_calls_of_chains() -> None:
+    """Depths 0, 1, 2, 4, 6 are 18 calls; each reads its prompt and all answers before it."""
+    scenario = Path(__file__).resolve().parents[2] / "scenarios" / "cot-chained.toml"
+    shown = " ".join(tailbreak("plan", str(scenario), cwd=scenario.parent).stdout.split())
+    n_prompt = (18 * 192 + 16 * (1 + 3 + 10 + 21)) * 2 * 56
+    assert "560 requests, 2,016 calls in 20 segments" in shown
+    assert f"at least {n_prompt:,} prompt tokens" in shown
