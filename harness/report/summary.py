@@ -1,6 +1,7 @@
 """`summary.md`: the report in at most 40 lines of Markdown, for a terminal or a CI comment."""
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 from harness.findings.baseline_words import ratio_words
@@ -78,8 +79,7 @@ def _breakpoints(report: Report) -> list[str]:
         return ["No breakpoint was looked for."]
     loud = [b for b in report.breakpoints if b.kind != "none"]
     found = sorted(loud, key=lambda b: not words.is_found(b))
-    n_quiet = len(report.breakpoints) - len(loud)
-    quiet = f"No break on {n_quiet} of {len(report.breakpoints)} curves." if n_quiet else ""
+    quiet = _quiet_curves(report.breakpoints)
     if not found:
         return [quiet]
     lines = ["| Breakpoints | Where | Size | Behind it |", "| --- | --- | --- | --- |"]
@@ -88,6 +88,16 @@ def _breakpoints(report: Report) -> list[str]:
     if len(found) > n_shown:
         quiet = f"And {len(found) - n_shown} more in report.html. {quiet}".strip()
     return [*lines, "", quiet] if quiet else lines
+
+
+def _quiet_curves(breakpoints: Sequence[Breakpoint]) -> str:
+    """How many curves have no break, and on how many of them none could have been seen."""
+    without = [b for b in breakpoints if b.kind == "none"]
+    n_blind = sum(b.detectable_effect is None for b in without)
+    if not without:
+        return ""
+    blind = f"; on {n_blind} of them one cannot be told from a smooth curve" if n_blind else ""
+    return f"No break on {len(without)} of {len(breakpoints)} curves{blind}."
 
 
 def _breakpoint_row(b: Breakpoint) -> str:

@@ -43,6 +43,13 @@ def test_quiet_curves_are_counted() -> None:
     assert "| none" not in text
 
 
+def test_a_curve_that_could_not_show_a_break_is_not_called_smooth() -> None:
+    """Without a detectable effect the summary says that nothing can be told."""
+    blind = make_jump(kind="none", effect=None, detectable_effect=None)
+    text = render_summary(make_report(breakpoints=[blind]))
+    assert "No break on 1 of 1 curves; on 1 of them one cannot be told" in text
+
+
 def test_it_says_how_to_get_it_again() -> None:
     """Command, seed and machine, hostile text harmless."""
     environment = {"cpu": "A | B <c>", "cores": "2", "os": "Linux 6"}
