@@ -6,7 +6,19 @@ import pytest
 from harness.base.errors import ScenarioError
 from harness.base.rng import generator
 from harness.server.truth.latency import LatencySource, NoiseSource, curve_s
-from harness.server.truth.law import Break, Curve, Hyperbola, Law, Noise, parse_law, read_law
+from harness.server.truth.law import (
+    Break,
+    Curve,
+    Hyperbola,
+    Law,
+    Noise,
+    parse_law,
+    read_law,
+    validate_law,
+)
+from harness.server.truth.log import Log
+from harness.server.truth.messages import parse_ask
+from harness.server.truth.planter import Planter
 
 LAWS = sorted(Path("scenarios/laws").glob("*.toml"))
 HEAD = 'schema = 1\nname = "x"\ntitle = "X"\ntruth = { found = ["none"] }\n'
@@ -110,3 +122,31 @@ def test_drift_grows_with_time_and_draws_go_on() -> None:
     assert source.plant(factors, 0.0).ttft_s == pytest.approx(0.1)
     assert source.plant(factors, 10.0).ttft_s == pytest.approx(0.12)
     assert source.plant(factors, 10.0).itl_s == pytest.approx(0.0012)
+
+
+@pytest.mark.parametrize(
+    ("factor", "body", "x"),
+    [
+        ("prompt_tokens", {"prompt": "a b c"}, 3.0),
+        ("cot_depth", {"prompt": "a", "cot_depth": 2}, 2.0),
+        ("frequency_penalty", {"prompt": "a", "frequency_penalty": 0.5}, 0.5),
+        ("repetition_penalty", {"prompt": "a"}, 1.0),
+        ("in_flight", {"prompt": "a"}, 2.0),
+    ],
+)
+def test_a_latency_follows_the_factor_that_the_law_names(
+    factor: str, body: dict[str, object], x: float
+) -> None:
+    """The second of two requests in the server: base 0.1 s, a second per unit of the factor."""
+    law = validate_law(
+        {
+            "schema": 1, "name": "x", "title": "X", "truth": {"found": ["none"]},
+            "ttft": {"factor": factor, "base_s": 0.1, "slope_s": 1.0},
+        },
+        "f.toml",
+    )  # fmt: skip
+    planter = Planter(law, Log())
+    planter.begin(parse_ask(body, is_chat=False), {})
+    entry, planted = planter.begin(parse_ask(body, is_chat=False), {})
+    assert planted is not None
+    assert planted.ttft_s == entry.planted_ttft_s == pytest.approx(0.1 + x)
