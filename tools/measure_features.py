@@ -20,8 +20,8 @@ import numpy as np
 import torch
 
 from harness.server.accel import mode_of
+from harness.server.checkpoint import load_model
 from harness.server.engine import Engine
-from harness.server.model import load_model
 from harness.server.options import WEIGHTS_FOLDER, ServerOptions
 from harness.server.phases import GcPauses, Stopwatch
 from harness.server.sequence import Mode, SamplingParams, Segment, Sequence

@@ -12,6 +12,8 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from harness.report import component_dots, curve, grid, phase_bars, words
+from harness.report.curve_axes import Size
+from harness.report.curve_break import shown_breaks
 from harness.report.schema import Breakpoint, MetricName, Report
 from harness.report.svg import inline
 from harness.report.table import quantile_key
@@ -162,7 +164,7 @@ def _curve_set(report: Report, axis: str, place: int) -> CurveSet | None:
         paths=tuple(dict.fromkeys(path for facet in kept for path in facet.paths)),
         left_out=len(facets) - len(kept),
         has_open_bound=any(e and (e.high is None or e.low is None) for e in tails),
-        has_break=any(curve.shown_breaks(facet, metric, quantile) for facet in kept),
+        has_break=any(shown_breaks(facet, metric, quantile) for facet in kept),
         has_doubtful=any(cell.state in {"invalid-client", "failed"} for cell in cells),
     )
 
@@ -170,9 +172,9 @@ def _curve_set(report: Report, axis: str, place: int) -> CurveSet | None:
 def _curve_chart(report: Report, facet: grid.Facet, beside: list[grid.Facet], name: str) -> Chart:
     metric, quantile = report.analysis.metric, quantile_key(report.analysis.q)
     is_single = len(beside) == 1
-    wide = curve.Size(WIDE, 430, has_line_labels=True, font=13)
-    narrow = curve.Size(NARROW, 330, has_line_labels=False)
-    small = curve.Size(NARROW, 270, has_line_labels=False)
+    wide = Size(WIDE, 430, has_line_labels=True, font=13)
+    narrow = Size(NARROW, 330, has_line_labels=False)
+    small = Size(NARROW, 270, has_line_labels=False)
     sizes = {WIDE: wide, NARROW: narrow} if is_single else {NARROW: small}
     say = words.sentence if is_single else words.short_sentence
     captions = tuple(_caption(b, say) for b in facet.breakpoints if b.metric == metric)
@@ -193,8 +195,8 @@ def _companion(
 ) -> Chart:
     quantile = quantile_key(report.analysis.q)
     sizes = {
-        HALF: curve.Size(HALF, 280, has_line_labels=True),
-        NARROW: curve.Size(NARROW, 250, has_line_labels=False),
+        HALF: Size(HALF, 280, has_line_labels=True),
+        NARROW: Size(NARROW, 250, has_line_labels=False),
     }
     return _both_widths(
         name,

@@ -20,10 +20,10 @@ import torch
 
 from harness.base.errors import SetupError, TailbreakError
 from harness.server.accel import EXACT_FEATURES, mode_of
+from harness.server.checkpoint import load_model
 from harness.server.engine import Engine
 from harness.server.faults import Faults, PlannedPauses, SlowedStopwatch
 from harness.server.frames import Frame, FrameReader, encode_frame
-from harness.server.model import load_model
 from harness.server.options import ServerOptions
 from harness.server.phases import GcPauses, Stopwatch
 from harness.server.sequence import SamplingParams, Segment, Sequence

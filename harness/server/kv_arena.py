@@ -19,7 +19,7 @@ from harness.server.prefix_cache import ROOT
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from harness.server.model import ModelConfig
+    from harness.server.model_config import ModelConfig
     from harness.server.sequence import Sequence
 
 

@@ -12,7 +12,7 @@ from hypothesis.stateful import (
 from harness.server.block_manager import BLOCK_SIZE, BlockManager
 from harness.server.contiguous import RangeAllocator, capacity_for
 from harness.server.kv_arena import KvArena
-from harness.server.model import ModelConfig
+from harness.server.model_config import ModelConfig
 from harness.server.prefix_cache import ROOT
 from harness.server.scheduler import Chunk, Scheduler
 from harness.server.sequence import BASELINE, Mode, SamplingParams, Segment, Sequence

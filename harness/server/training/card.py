@@ -15,7 +15,8 @@ from typing import Any
 import torch
 
 from harness.base.rng import seed_for
-from harness.server.model import Llama, load_model
+from harness.server.checkpoint import load_model
+from harness.server.model import Llama
 from harness.server.tokenizer import Message, TextTokenizer
 from harness.server.training.corpus import SOURCES
 from harness.server.training.train import REPORT_FILE

@@ -26,7 +26,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from harness.base.rng import generator, seed_for
-from harness.server.model import Llama, ModelConfig, save_model
+from harness.server.checkpoint import save_model
+from harness.server.model import Llama
+from harness.server.model_config import ModelConfig
 from harness.server.tokenizer import SPECIAL_TOKENS, TextTokenizer
 from harness.server.training.corpus import Document, build_corpus
 

@@ -4,6 +4,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from harness.report import curve, grid, phase_bars
+from harness.report.curve_axes import Size
 from harness.report.palette import ROLES
 from harness.report.schema import Cell, Report
 from harness.report.svg import drawing, inline
@@ -23,7 +24,7 @@ def _charts(name: str) -> list[str]:
 
 def _curve(report: Report, width: float = 1040) -> str:
     facet = grid.facets(report, report.analysis.axis)[0]
-    size = curve.Size(width, 430, has_line_labels=width > 500)
+    size = Size(width, 430, has_line_labels=width > 500)
     with drawing():
         figure = curve.draw_curve(facet, "ttft_s", "p99", size, [facet])
         return inline(figure, name="c", title="t", description="d", css_class="wide")

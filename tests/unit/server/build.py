@@ -7,8 +7,9 @@ from typing import Any
 
 import torch
 
+from harness.server.checkpoint import load_model
 from harness.server.engine import EndEvent, Engine, TokenEvent
-from harness.server.model import Llama, load_model
+from harness.server.model import Llama
 from harness.server.options import ServerOptions
 from harness.server.phases import GcPauses, Stopwatch
 from harness.server.sequence import BASELINE, Mode, SamplingParams, Segment, Sequence

@@ -7,20 +7,15 @@ import torch
 from torch import Tensor
 
 from harness.base.errors import RecordError
-from harness.server.model import (
+from harness.server.checkpoint import load_model, save_model
+from harness.server.model import Block, Llama, causal_attention, rope_tables, rotate
+from harness.server.model_config import (
     CONFIG_FILE,
     WEIGHTS_FILE,
-    Block,
-    Llama,
     ModelConfig,
-    causal_attention,
     config_from_json,
     config_to_json,
     load_config,
-    load_model,
-    rope_tables,
-    rotate,
-    save_model,
 )
 
 SMALL = ModelConfig(

@@ -11,7 +11,9 @@ import pytest
 import torch
 
 from harness.base.errors import SetupError
-from harness.server.model import Llama, ModelConfig, load_model
+from harness.server.checkpoint import load_model
+from harness.server.model import Llama
+from harness.server.model_config import ModelConfig
 from harness.server.tokenizer import SPECIAL_TOKENS, TextTokenizer
 from harness.server.training import corpus
 from harness.server.training.card import build_card, generate
