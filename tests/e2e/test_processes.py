@@ -85,13 +85,19 @@ def test_tailbreak_run_with_two_processes_writes_one_report(tmp_path: Path) -> N
     """`tailbreak run --processes 2`: one run, one report, rows of both processes."""
     scenario = tmp_path / "scenario.toml"
     scenario.write_text(to_toml(scenario_values()))
+    command = [
+        sys.executable, "-m", "harness.cli.main", "run", str(scenario), "--processes", "2",
+        "--runs-dir", str(tmp_path / "runs"),
+    ]  # fmt: skip
     with truth_server(ttft_ms=10) as truth:
-        done = subprocess.run(
-            [sys.executable, "-m", "harness.cli.main", "run", str(scenario), "--target", truth.url,
-             "--processes", "2", "--runs-dir", str(tmp_path / "runs")],
-            env=runner.load_environment(), capture_output=True, text=True, timeout=LIMIT_S,
-            check=False,
-        )  # fmt: skip
+        try:
+            done = subprocess.run(
+                [*command, "--target", truth.url], env=runner.load_environment(),
+                capture_output=True, text=True, timeout=2 * LIMIT_S, check=False,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired as error:
+            logs = [path.read_text() for path in tmp_path.glob("runs/*/load.log")]
+            pytest.fail(f"it did not end: {error.stderr}\n{logs}")
     assert done.returncode in (0, 5), done.stdout + done.stderr
     (run,) = (tmp_path / "runs").iterdir()
     _, records = records_of(run)
