@@ -97,7 +97,7 @@ def test_tailbreak_run_with_two_processes_writes_one_report(tmp_path: Path) -> N
             )  # fmt: skip
         except subprocess.TimeoutExpired as error:
             logs = [path.read_text() for path in tmp_path.glob("runs/*/load.log")]
-            pytest.fail(f"it did not end: {error.stderr}\n{logs}")
+            pytest.fail(f"it did not end: {error.stderr!r}\n{logs}")
     assert done.returncode in (0, 5), done.stdout + done.stderr
     (run,) = (tmp_path / "runs").iterdir()
     _, records = records_of(run)
