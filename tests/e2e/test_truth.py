@@ -33,12 +33,14 @@ def url() -> Iterator[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FAST)
 def test_a_planted_law_is_reported_as_it_is(name: str, tmp_path: Path) -> None:
-    """Right kind at the right place; on a machine too busy for that, "cannot tell" and no more."""
+    """Right kind at the right place; where the report says that it cannot tell, that is told."""
     run = run_law(LAWS / f"{name}.toml", tmp_path, seed=1)
     found = run.found.model_dump(exclude={"ranked"})
-    assert run.judge() in {"right", "undecided"}, found
     assert sum(cell.n for cell in run.report.cells) == 14 * 440
-    if run.law.name == "jump" and run.judge() == "right":
+    if run.judge() == "undecided":
+        pytest.skip(f"too busy a machine: {run.report.verdict.text}")
+    assert run.judge() == "right", found
+    if name == "jump":
         assert found["effect_low"] <= 0.4 <= found["effect_high"]
 
 
