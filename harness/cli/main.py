@@ -1,8 +1,10 @@
 """`tailbreak`: one verb a file, errors turned into words and exit codes here and nowhere else."""
 
 import contextlib
+import inspect
 import signal
 import sys
+from collections.abc import Callable
 from typing import Annotated, Any, Final, NoReturn
 
 import typer
@@ -28,6 +30,8 @@ app = typer.Typer(
     name="tailbreak",
     help="Finds where an LLM server's P99 breaks, and says why with intervals that hold.",
     epilog=(
+        "First steps: tailbreak doctor, tailbreak probe URL, then tailbreak run "
+        "scenarios/quickstart.toml --target URL --requests 24.\n\n"
         "Exit codes: 0 pass, 1 requests failed past the limit, 2 input or setup, 3 SLO missed, "
         "4 regression, 5 undecided or invalid measurement; where several hold: 2, 5, 1, 4, 3."
     ),
@@ -35,14 +39,16 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-app.command()(run)
-app.command()(report)
-app.command()(plan)
-app.command()(serve)
-app.command()(truth)
-app.command()(probe)
-app.command()(records)
-app.command()(doctor)
+
+
+def _verb(verb: Callable[..., None]) -> None:
+    """Add a verb; its help is its docstring, wrapped to the terminal and not as in the source."""
+    paragraphs = inspect.cleandoc(verb.__doc__ or "").split("\n\n")
+    app.command(help="\n\n".join(" ".join(each.split()) for each in paragraphs))(verb)
+
+
+for _each in (probe, doctor, plan, run, report, records, serve, truth):
+    _verb(_each)
 
 
 def _version(wanted: bool) -> None:

@@ -15,42 +15,69 @@ from harness.server.options import LogLevel, ServerOptions, default_threads
 def serve(
     *,
     model: Annotated[
-        str, typer.Option(help="`tiny` (embedded) or a folder with a Llama-layout model.")
+        str,
+        typer.Option(
+            help="`tiny` (embedded) or a folder with a Llama-layout model.", metavar="NAME"
+        ),
     ] = "tiny",
     host: Annotated[
-        str, typer.Option(help="Address to bind; other than loopback needs a key or --insecure.")
+        str,
+        typer.Option(
+            help="Address to bind; other than loopback needs a key or --insecure.", metavar="HOST"
+        ),
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port to listen on; 0 takes any free one.")] = 8000,
-    max_num_seqs: Annotated[int, typer.Option(help="Sequences that run together in one step.")] = 8,
+    port: Annotated[
+        int, typer.Option(help="Port to listen on; 0 takes any free one.", metavar="N")
+    ] = 8000,
+    max_num_seqs: Annotated[
+        int, typer.Option(help="Sequences that run together in one step.", metavar="N")
+    ] = 8,
     max_model_len: Annotated[
-        int | None, typer.Option(help="Longest context in tokens; default: the model's limit.")
+        int | None,
+        typer.Option(help="Longest context in tokens; default: the model's limit.", metavar="N"),
     ] = None,
     max_num_batched_tokens: Annotated[
-        int, typer.Option(help="Tokens one step may run; longer prompts come in chunks.")
+        int,
+        typer.Option(help="Tokens one step may run; longer prompts come in chunks.", metavar="N"),
     ] = 512,
     kv_tokens: Annotated[
-        int, typer.Option(help="Token slots of KV memory, the same for both paths.")
+        int, typer.Option(help="Token slots of KV memory, the same for both paths.", metavar="N")
     ] = 2560,
     threads: Annotated[
-        int | None, typer.Option(help="Compute threads; default: all cores but one.")
+        int | None, typer.Option(help="Compute threads; default: all cores but one.", metavar="N")
     ] = None,
     max_queued_requests: Annotated[
         int,
-        typer.Option(help="Sequences that may wait for a slot; more are answered 429 Retry-After."),
+        typer.Option(
+            help="Sequences that may wait for a slot; more are answered 429 Retry-After.",
+            metavar="N",
+        ),
     ] = 256,
     seed: Annotated[
         int | None,
-        typer.Option(help="Seeds requests that bring none, in order of arrival; default: fresh."),
+        typer.Option(
+            help="Seeds requests that bring none, in order of arrival; default: fresh.",
+            metavar="N",
+        ),
     ] = None,
     journal: Annotated[
-        Path | None, typer.Option(help="SQLite file for one row per request; default: temporary.")
+        Path | None,
+        typer.Option(
+            help="SQLite file for one row per request; default: temporary.", metavar="FILE"
+        ),
     ] = None,
     api_key_env: Annotated[
-        str | None, typer.Option(help="Name of the environment variable that holds the API key.")
+        str | None,
+        typer.Option(
+            help="Name of the environment variable that holds the API key.", metavar="NAME"
+        ),
     ] = None,
     client_timeout: Annotated[
         float,
-        typer.Option(help="Seconds a client may take to send a request or leave an answer unread."),
+        typer.Option(
+            help="Seconds a client may take to send a request or leave an answer unread.",
+            metavar="S",
+        ),
     ] = 30.0,
     insecure: Annotated[
         bool, typer.Option("--insecure", help="Allow any host to connect without a key.")
@@ -59,10 +86,14 @@ def serve(
         str,
         typer.Option(
             help="Plant faults, to check a harness: a comma list of PHASE:X%, stall:D@P, gc:D@P, "
-            "store:D, drop:1/N, such as attention:40%,stall:300ms@5s (docs/server.md)."
+            "store:D, drop:1/N, such as attention:40%,stall:300ms@5s (docs/server.md).",
+            metavar="LIST",
         ),
     ] = "",
-    log_level: Annotated[LogLevel, typer.Option(help="How much to log.")] = "warning",
+    log_level: Annotated[
+        LogLevel,
+        typer.Option(help="debug, info, warning or error.", metavar="LEVEL"),
+    ] = "warning",
     ends_with_stdin: Annotated[bool, typer.Option("--ends-with-stdin", hidden=True)] = False,
 ) -> None:
     """Serve the bundled language model over an OpenAI-compatible API.

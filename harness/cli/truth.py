@@ -9,7 +9,10 @@ import typer
 def truth(
     law: Annotated[Path, typer.Argument(help="Law file, such as scenarios/laws/jump.toml.")],
     port: Annotated[
-        int, typer.Option(help="Port to listen on; 0 takes any free one.", min=0, max=65535)
+        int,
+        typer.Option(
+            help="Port to listen on; 0 takes any free one.", metavar="N", min=0, max=65535
+        ),
     ] = 8000,
     record: Annotated[
         Path | None,
