@@ -42,7 +42,7 @@ def plan(
     axes = list(wanted.axes.given())
     table = Table(title=Text(wanted.title))
     for column in ("cell", *axes, "load", "requests", "segments"):
-        table.add_column(column)
+        table.add_column(column.replace("_", " "), no_wrap=column == "load")
     for cell in built.cells:
         segments = [segment for segment in built.segments if segment.cell == cell.id]
         load = f"{cell.concurrency} in flight" if cell.concurrency else f"{cell.rate_rps:g}/s"
@@ -62,7 +62,11 @@ def plan(
         f"{built.n_requests:,} requests{chains} in {len(built.segments)} segments, "
         f"seed {built.seed}; {at_least}{n_prompt:,} prompt tokens, {n_output:,} output tokens."
     )
-    console.print(Text(f"Target: {wanted.target.url or 'the bundled server, started by the run'}."))
+    n_warmup = sum(segment.n_warmup for segment in built.segments)
+    if n_warmup:
+        console.print(f"{n_warmup:,} of the requests are warm-up: sent, kept, not analysed.")
+    bundled = "the bundled server, started by the run; yours with `tailbreak run --target URL`"
+    console.print(Text(f"Target: {wanted.target.url or bundled}."))
     console.print(Text(_duration(built, wanted.load.think_time_s)))
 
 

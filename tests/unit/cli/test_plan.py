@@ -1,5 +1,8 @@
 """What `tailbreak plan` says about time."""
 
+from typer.testing import CliRunner
+
+from harness.cli.main import app
 from harness.cli.plan import _duration
 from harness.plan.build import build_plan
 from tests.make_records import SMALL, make_scenario
@@ -19,3 +22,21 @@ def test_an_open_loop_has_its_own_clock() -> None:
     text = text.replace("warmup_requests = 2", "warmup_requests = 0")
     said = _duration(build_plan(make_scenario(text)), 0.0)
     assert said == "Open loop: sending takes 4.0 min, and each segment its last answer."
+
+
+def test_three_axes_fit_80_columns() -> None:
+    """The table of three axes names each of them whole, and a cell is one line."""
+    shown = CliRunner().invoke(app, ["plan", "scenarios/cot-penalty.toml"], env={"COLUMNS": "80"})
+    lines = shown.stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    head = " ".join(" ".join(lines[2:4]).replace("┃", " ").split())
+    assert "…" not in head
+    assert all(word in head for word in ("prompt", "tokens", "cot", "depth", "frequency"))
+    assert sum(line.startswith("│ c") for line in lines) == 5 * 3 * 2
+    assert sum(line.startswith("│") for line in lines) == 5 * 3 * 2
+
+
+def test_warm_up_is_told_apart() -> None:
+    """28 segments of 8 warm-up requests: why a cell sends more than `requests_per_cell`."""
+    shown = CliRunner().invoke(app, ["plan", "scenarios/any-server.toml"]).stdout
+    assert "224 of the requests are warm-up" in shown
