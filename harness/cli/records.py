@@ -66,7 +66,9 @@ def records(
     n_rows = _write(format_, widen(to_batch([])).schema, batches, output)
     status = folder.read_json("run.json").get("status")
     if status != "complete" or n_rows == 0:
-        typer.echo(f"{run}: {n_rows} rows; the run is {status}", err=True)
+        typer.echo(
+            f"{run}: {n_rows:,} row{'' if n_rows == 1 else 's'}; the run is {status}", err=True
+        )
 
 
 def _write(

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from harness.findings.finding import BaselineComparison, Cell, ComparedMetric
-from harness.findings.quantity import percent
+from harness.findings.quantity import many, percent
 from harness.findings.text import short
 from harness.findings.words import metric_words, where_words
 
@@ -43,7 +43,7 @@ def ratio_words(item: ComparedMetric) -> str:
 
 def _count(found: BaselineComparison, word: str) -> str:
     n = sum(item.verdict == word for item in found.metrics)
-    return f"in {n} of {len(found.metrics)} cells"
+    return f"in {n} of {many(len(found.metrics), 'cell')}"
 
 
 def _most(found: BaselineComparison, cells: Sequence[Cell]) -> str:

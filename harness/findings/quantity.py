@@ -30,6 +30,11 @@ def number(value: float, digits: int = 3) -> str:
     return fixed(value, decimals_of(value, digits))
 
 
+def many(n: int, noun: str) -> str:
+    """`1 cell`, `12,432 requests`: nouns that take an s."""
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
 def factor_value(value: float | str) -> str:
     """A grid value as the scenario wrote it: 256, 0.5, true."""
     if isinstance(value, bool):

@@ -19,7 +19,8 @@ from harness.findings.finding import (
     Verdict,
     VerdictStatus,
 )
-from harness.findings.words import break_sentences, comparison_sentence
+from harness.findings.quantity import many
+from harness.findings.words import break_sentences, comparison_sentence, metric_words
 
 PRECEDENCE: Final[tuple[VerdictStatus, ...]] = (
     "invalid",
@@ -133,16 +134,17 @@ def _slo(evidence: Evidence, cells: Sequence[Cell]) -> tuple[VerdictStatus, str]
         limit = getattr(evidence.scenario.limits, key)
         if limit is None:
             continue
+        name = metric_words(metric, 0.99)
         usable = [cell for cell in cells if cell.state not in VOID]
         known = {cell.id: _p99(cell, metric) for cell in usable}
         missed = [value for value in known.values() if value is not None and value > limit]
         if not missed and None in known.values():
             n = sum(value is None for value in known.values())
-            return "undecided", f"The SLO on {metric} cannot be judged in {n} cells: no P99."
+            return "undecided", f"The SLO on {name} cannot be judged in {many(n, 'cell')}: no P99."
         if missed:
             text = (
-                f"{len(missed)} of {len(cells)} cells miss the SLO of {limit * 1e3:g} ms on "
-                f"{metric.removesuffix('_s').upper()} P99."
+                f"The SLO of {limit * 1e3:g} ms on {name} is missed in {len(missed)} of "
+                f"{many(len(cells), 'cell')}."
             )
             return "slo_missed", text
     return None

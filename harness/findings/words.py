@@ -15,6 +15,7 @@ from harness.findings.quantity import (
     change_interval,
     factor_value,
     fixed,
+    many,
     number,
     percent,
     share_decimals,
@@ -172,13 +173,14 @@ def comparison_sentence(
         return f"The {comparison.candidate} path changes no cell beyond its interval."
     faster = [item for item in decided if item.verdict == "faster"]
     slower = [item for item in decided if item.verdict == "slower"]
-    best = min(decided, key=lambda item: item.ratio or 1.0) if faster else None
-    text = f"The {comparison.candidate} path is faster in {len(faster)} of {len(items)} cells"
+    best = min(decided, key=lambda item: item.ratio or 1.0)
+    n_cells, path = many(len(items), "cell"), f"The {comparison.candidate} path"
+    if not faster:
+        return f"{path} is slower in {len(slower)} of {n_cells}."
+    text = f"{path} is faster in {len(faster)} of {n_cells}"
     if slower:
         text += f" and slower in {len(slower)}"
-    if best is not None:
-        text += f", most at {_cell_words(best, cells)} ({_ratio_words(best)})"
-    return text + "."
+    return f"{text}, most at {_cell_words(best, cells)} ({_ratio_words(best)})."
 
 
 def _cell_words(item: ComparedMetric, cells: Sequence[Cell]) -> str:

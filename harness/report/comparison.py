@@ -101,7 +101,7 @@ def counted(items: Sequence[ComparedMetric]) -> str:
     """`faster in 3, undecided in 4 cells`."""
     counts = {verdict: sum(i.verdict == verdict for i in items) for verdict in _MARKS}
     said = ", ".join(f"{verdict} in {n}" for verdict, n in counts.items() if n)
-    return f"{said} of {len(items)} cell{'s' if len(items) != 1 else ''}"
+    return f"{said} of {quantity.many(len(items), 'cell')}"
 
 
 def _table(

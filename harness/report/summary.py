@@ -39,8 +39,13 @@ def _verdict(report: Report) -> list[str]:
             f"started {_plain(instant(run.started))}"
         ),
         f"- Target {_code(run.target)}",
-        f"- {quantity.count(run.n_requests)} requests in {quantity.count(len(report.cells))} cells",
+        f"- {_size(report)}",
     ]
+
+
+def _size(report: Report) -> str:
+    cells = quantity.many(len(report.cells), "cell")
+    return f"{quantity.many(report.run.n_requests, 'request')} in {cells}"
 
 
 def _validity(report: Report) -> list[str]:
@@ -158,7 +163,7 @@ def _footer(report: Report) -> list[str]:
     return [
         f"**Again.** {_code(again.command)} (seed {again.seed})"
         + (f", measured on {_plain(', '.join(said))}." if said else "."),
-        *([f"{n} caveat{'s' if n != 1 else ''} in report.html."] if n else []),
+        *([f"{quantity.many(n, 'caveat')} in report.html."] if n else []),
     ]
 
 

@@ -65,7 +65,7 @@ def axis_cells(
         caveats.append(Caveat(CaveatKind.CENSORED, text))
     if mask[usable].any():
         names = ", ".join(f"{v:g}" for v in np.sort(axis[usable & mask]))
-        text = f"No finite upper bound at {names}: their errors are widened."
+        text = f"No finite upper bound at {names}: the error is widened there."
         caveats.append(Caveat(CaveatKind.OPEN_BOUND, text))
     order = np.flatnonzero(usable)
     order = order[np.argsort(axis[order])]

@@ -214,7 +214,8 @@ def _place_caveats(place: Place, item: Candidate, z: Array) -> tuple[Caveat, ...
         found.append(Caveat(CaveatKind.NOT_LOCALISED, text))
     above = int((z > item.pivot).sum())
     if min(above, z.size - above) <= 2:
-        text = f"Only {min(above, z.size - above)} cells lie on one side of it."
+        n = min(above, z.size - above)
+        text = f"Only {n} cell{' lies' if n == 1 else 's lie'} on one side of it."
         found.append(Caveat(CaveatKind.AT_EDGE, text))
     return tuple(found)
 

@@ -1,6 +1,7 @@
 """Fewer rows than the plan intended: the run was killed or stopped and not finished since."""
 
 from harness.findings.evidence import Evidence
+from harness.findings.quantity import many
 from harness.findings.rules.rule import Doubt
 
 
@@ -38,7 +39,7 @@ def _unfinished(evidence: Evidence) -> list[Doubt]:
 
 def _damage(evidence: Evidence) -> list[Doubt]:
     lost = [
-        Doubt(text=f"{name} lacks {n} rows that were acknowledged: the file or its disk is damaged")
+        Doubt(text=f"{name} lacks {many(n, 'acknowledged row')}: the file or its disk is damaged")
         for name, n in evidence.lost
     ]
     if not evidence.n_missing:

@@ -91,7 +91,7 @@ def test_a_cancelled_request_is_missing_and_no_failure() -> None:
 def test_rows_lost_after_they_were_acknowledged_are_said() -> None:
     """Even where the plan is complete: the store broke its word."""
     doubt = only(missing_requests.check(make_evidence(lost=(("w0.arrows", 3),))))
-    assert "w0.arrows lacks 3 rows that were acknowledged" in doubt.text
+    assert "w0.arrows lacks 3 acknowledged rows" in doubt.text
 
 
 def resumed(*later: dict[str, str], **second: object) -> Evidence:

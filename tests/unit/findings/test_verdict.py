@@ -20,10 +20,10 @@ Word = Literal["pass", "regression", "improvement", "undecided"]
 CODES = {"partial": 5, "undecided": 5, "failed": 1, "regression": 4, "slo": 3}
 WORDS = {
     "partial": "The run is partial",
-    "undecided": "is undecided in 1 of 1 cells",
+    "undecided": "is undecided in 1 of 1 cell",
     "failed": "requests failed",
     "regression": "is slower than in run",
-    "slo": "miss the SLO",
+    "slo": "is missed in",
 }
 ORDER = (5, 1, 4, 3)
 
@@ -99,7 +99,7 @@ def test_failed_cells_add_no_doubt_to_a_failed_run() -> None:
     cells = summarise_cells(evidence, [doubt for rule in RULES for doubt in rule(evidence)])
     verdict = judge(evidence, cells, [], None, against("undecided"))
     assert verdict.status == "requests_failed"
-    assert "is undecided in 1 of 1 cells" in verdict.text
+    assert "is undecided in 1 of 1 cell" in verdict.text
 
 
 def test_a_run_that_is_no_evidence_says_that_alone() -> None:

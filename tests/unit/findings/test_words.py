@@ -2,8 +2,21 @@ from typing import Any
 
 import pytest
 
-from harness.findings.finding import Breakpoint, RankedComponent
-from harness.findings.words import break_sentence, break_sentences, metric_words, where_words
+from harness.findings.finding import (
+    Breakpoint,
+    ComparedMetric,
+    ComparedWord,
+    Comparison,
+    RankedComponent,
+)
+from harness.findings.quantity import many
+from harness.findings.words import (
+    break_sentence,
+    break_sentences,
+    comparison_sentence,
+    metric_words,
+    where_words,
+)
 
 
 def make_break(**changes: Any) -> Breakpoint:
@@ -192,3 +205,30 @@ def test_many_quiet_curves_share_a_sentence() -> None:
         "be told from a smooth curve."
     )
     assert len(break_sentences([quiet, unclear])) == 2
+
+
+@pytest.mark.parametrize(
+    ("n", "said"), [(0, "0 cells"), (1, "1 cell"), (2, "2 cells"), (12_432, "12,432 cells")]
+)
+def test_a_noun_agrees_with_its_number(n: int, said: str) -> None:
+    """One is singular, everything else plural, thousands are grouped."""
+    assert many(n, "cell") == said
+
+
+WORDS: tuple[ComparedWord, ...] = ("slower", "same")
+
+
+def test_a_path_that_is_only_slower_is_not_called_fast() -> None:
+    """No "faster in 0 of 2 cells": what changed is said, and nothing else."""
+    compared = Comparison(
+        reference="baseline",
+        candidate="accelerated",
+        metrics=[
+            ComparedMetric(
+                metric="ttft_s", q=0.99, cell=f"c0{i}", ratio=1.5, low=1.2, high=1.8, verdict=word
+            )
+            for i, word in enumerate(WORDS)
+        ],
+    )
+    said = comparison_sentence(compared, [], [make_break()])
+    assert said == "The accelerated path is slower in 1 of 2 cells."
