@@ -104,7 +104,7 @@ class ShardWriter:
 
     def _require_healthy(self) -> None:
         if self._failure is not None:
-            raise RecordError(f"{self.path}: writing failed: {self._failure}; free some space")
+            raise RecordError(f"{self.path}: writing failed: {self._failure}")
 
     def _run(self) -> None:
         try:
@@ -115,8 +115,10 @@ class ShardWriter:
             self._stream.close()
             self._file.flush()
             self._sync()
-        except (OSError, pa.ArrowException) as error:
-            self._failure = str(error)
+        except OSError as error:
+            self._failure = f"{error}; free some space"
+        except Exception as error:  # noqa: BLE001  border: rows must never vanish in silence
+            self._failure = repr(error)
         finally:
             for file in (self._file, self._log):
                 with contextlib.suppress(OSError):  # tries to write the rest once more

@@ -9,6 +9,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+from harness.load.client.told import whole
+
 REASONING_FIELDS: Final = ("reasoning_content", "reasoning", "thinking")
 ERROR_CODE_FIELDS: Final = ("code", "http_status_code", "status", "status_code")
 DONE: Final = b"[DONE]"
@@ -171,11 +173,8 @@ def n_reasoning(usage: dict[str, Any]) -> int | None:
 
 
 def _count(usage: dict[str, Any], *names: str) -> int | None:
-    for name in names:
-        value = usage.get(name)
-        if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
-            return value
-    return None
+    counts = (whole(usage.get(name)) for name in names)
+    return next((count for count in counts if count is not None), None)
 
 
 def _text(value: Any) -> str:

@@ -101,6 +101,6 @@ class Exchange:
 
 
 def bounded(text: str) -> str:
-    """The text on one line, cut to what a record stores."""
-    line = " ".join(text.split())
+    """The text on one line without control characters, cut to what a record stores."""
+    line = "".join(c if c.isprintable() else "\ufffd" for c in " ".join(text.split()))
     return line if len(line) <= MAX_ERROR_CHARS else line[: MAX_ERROR_CHARS - 1] + "…"

@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from harness.load.client import answer as answers
+from harness.load.client import told
 from harness.load.client.adapter import Ask, no_pause
 from harness.load.client.answer import Answer
-from harness.load.client.exchange import Exchange, HttpRequest
+from harness.load.client.exchange import Exchange, HttpRequest, bounded
 from harness.load.client.outcome import COMPLETIONS, FAILURES, Verdict, judge
 from harness.load.client.sse import EventTooLarge, SseDecoder, SseEvent
 from harness.load.client.steps import server_steps, with_steps
@@ -242,16 +243,16 @@ def _record(exchange: Exchange, answer: Answer, verdict: Verdict) -> RequestReco
         n_output_tokens=total if total is not None else (len(chunks) or None),
         n_reasoning_tokens=n_thought if named_thought is None and chunks else named_thought,
         count_source="usage" if total is not None else ("chunks" if chunks else None),
-        finish_reason=tuple(reason for _, reason in sorted(answer.finish.items())),
+        finish_reason=tuple(bounded(reason) for _, reason in sorted(answer.finish.items())),
         text="".join(answer.text) if answer.keep_text else None,
         reasoning="".join(answer.reasoning) if answer.keep_text else None,
         tool_text="".join(answer.tool_text) if answer.keep_text else None,
-        phases=_seconds_map(answer.timings.get("phases")),
-        ttft_phases=_seconds_map(answer.timings.get("ttft_phases")),
-        server_ttft_s=_seconds(answer.timings.get("ttft_s")),
-        server_e2e_s=_seconds(answer.timings.get("wall_s")),
-        n_evictions=_whole(answer.timings.get("n_evictions")),
-        features=_names(answer.timings.get("features")),
+        phases=told.seconds_map(answer.timings.get("phases")),
+        ttft_phases=told.seconds_map(answer.timings.get("ttft_phases")),
+        server_ttft_s=told.seconds(answer.timings.get("ttft_s")),
+        server_e2e_s=told.seconds(answer.timings.get("wall_s")),
+        n_evictions=told.whole(answer.timings.get("n_evictions")),
+        features=told.names(answer.timings.get("features")),
         anomalies=dict(answer.anomalies),
         stamps=exchange.stamps,
     )  # fmt: skip
@@ -275,22 +276,3 @@ def _late_reads(exchange: Exchange, answer: Answer) -> tuple[bool, ...]:
         or (i + 1 < n and reads[i + 1] == read)
         for i, read in enumerate(reads)
     )
-
-
-def _seconds(value: Any) -> float | None:
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return float(value) if is_number else None
-
-
-def _seconds_map(value: Any) -> dict[str, float]:
-    if not isinstance(value, dict):
-        return {}
-    return {str(name): s for name, raw in value.items() if (s := _seconds(raw)) is not None}
-
-
-def _whole(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def _names(value: Any) -> tuple[str, ...]:
-    return tuple(map(str, value)) if isinstance(value, (list, tuple)) else ()

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from harness.load.client.told import whole
 from harness.records.request import RequestRecord
 
 
@@ -44,7 +45,7 @@ def server_steps(timings: Mapping[str, Any], record: RequestRecord) -> list[Step
     n_answer = len(record.token_ns) - sum(n for n, _ in told)
     if not told or n_answer < 1:
         return []
-    ends = [*told, (n_answer, _whole(timings.get("kv_tokens")))]
+    ends = [*told, (n_answer, whole(timings.get("kv_tokens")))]
     steps: list[Step] = []
     first, start_ns, sent_ns = 0, record.intended_ns, record.sent_ns
     for n_tokens, n_kv in ends:
@@ -58,13 +59,9 @@ def _told(value: Any) -> list[tuple[int, int | None]]:
     """Tokens and context length of each step; nothing unless every step has its tokens."""
     steps = value if isinstance(value, list) else []
     found = [
-        (_whole(step.get("tokens")), _whole(step.get("kv_tokens")))
+        (whole(step.get("tokens")), whole(step.get("kv_tokens")))
         for step in steps
         if isinstance(step, dict)
     ]
     counted = [(n, n_kv) for n, n_kv in found if n is not None and n > 0]
     return counted if len(counted) == len(steps) else []
-
-
-def _whole(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -1,5 +1,6 @@
 """Which event is the first token, how many tokens there are, and when each of them came."""
 
+import io
 import json
 from typing import Any
 
@@ -9,6 +10,8 @@ from harness.load.client.adapter import Ask
 from harness.load.client.exchange import Exchange
 from harness.load.client.openai import OpenAiChat, OpenAiCompletions
 from harness.load.client.token_stamps import tokens_per_chunk
+from harness.records.columns import to_batch
+from harness.records.export import write_json_lines
 from harness.records.request import Outcome, RequestRecord
 from tests.unit.load.streams import (
     DONE,
@@ -197,6 +200,27 @@ def test_the_bundled_servers_own_account_is_read() -> None:
     assert record.ttft_phases == {"queue": 0.5}
     assert (record.server_ttft_s, record.server_e2e_s, record.n_evictions) == (1.5, 2.0, 2)
     assert record.features == ("paged_kv",)
+
+
+def test_what_no_record_can_hold_costs_its_value_and_not_the_run() -> None:
+    """Counts and times without end, half characters: the row can be stored and exported."""
+    half, endless = "\ud800", 10**400
+    timings = {
+        "phases": {half: 1.0, "queue": endless, "ffn": float("inf"), "kv": float("nan")},
+        "wall_s": endless, "ttft_s": float("-inf"), "n_evictions": 2**70, "features": [half, 1],
+        "steps": [{"tokens": endless, "kv_tokens": 1}], "kv_tokens": endless,
+    }  # fmt: skip
+    counts = {"completion_tokens": 10**12, "prompt_tokens": 2**70}
+    data = json.dumps({"choices": [], "usage": counts, "timings": timings}).encode()
+    record = decode(text("a"), text("b"), LENGTH, b"data: " + data + b"\n\n", DONE)
+    assert (record.outcome, record.n_output_tokens) == (Outcome.OK_LENGTH, 2)
+    assert (record.count_source, record.n_prompt_tokens) == ("chunks", None)
+    assert (record.server_e2e_s, record.server_ttft_s, record.n_evictions) == (None, None, None)
+    assert (record.phases, record.features) == ({"\ufffd": 1.0}, ("\ufffd", "1"))
+    other = decode(text("a"), delta("half").replace(b"half", b"\\ud800"), DONE)
+    assert other.finish_reason == ("\ufffd",)
+    out = io.StringIO()
+    assert write_json_lines([to_batch([record, other])], out) == 2
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -165,6 +166,14 @@ def test_a_full_disk_is_said_and_the_store_stays_readable(tmp_path: Path) -> Non
     assert stored.lost == ()
     told = [each.n_rows for each in read_acknowledgements(run.shards / "w0.arrows")]
     assert max(told, default=0) <= stored.table.num_rows
+
+
+def test_a_row_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    """Whatever stops the writer's thread, the run hears of it: no row vanishes in silence."""
+    writer = ShardWriter(make_run(tmp_path).shards, "w0")
+    writer.append(replace(make_record(), n_evictions=2**70))
+    with pytest.raises(RecordError, match=r"w0.arrows: writing failed: OverflowError"):
+        writer.close()
 
 
 def test_acknowledgements_follow_the_rows(tmp_path: Path) -> None:
