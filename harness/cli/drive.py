@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 POLL_S = 0.2
 STOP_GRACE_S = 30.0
-EMPTY_SHARD = 10_000
-"""Bytes; the head of a shard without rows is smaller."""
 
 
 def server_options(scenario: "Scenario", file: str) -> "ServerOptions":
@@ -97,8 +95,7 @@ def finish(folder: "RunFolder", code: int) -> None:
     from harness.report.html import write_report
 
     if code == ExitCode.INPUT_OR_SETUP:
-        kept = any(path.stat().st_size > EMPTY_SHARD for path in folder.shards.glob("*.arrows"))
-        hint = f"\n{_kept(folder)}" if kept else ""
+        hint = f"\n{_kept(folder)}" if read_rows(folder).table.num_rows else ""
         raise SetupError(f"the load process gave up: {_last_words(folder)}{hint}")
     settle(folder)
     rows = compact(folder) if is_complete(folder) else read_rows(folder)

@@ -32,7 +32,6 @@ class Evidence:
         client: the load process about itself (`client.json`), empty if it died before writing it.
         run: id, target, start, status (`run.json`).
         environment: machine and versions.
-        lost: shards with fewer rows than were acknowledged, and how many fewer.
         later_environments: machine and versions of every session after the first.
     """
 

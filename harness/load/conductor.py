@@ -126,11 +126,15 @@ class Conductor:
         """Gather, deal, and run segment after segment; returns when all is over and closed."""
         self.is_begun = True
         self.state.start()
-        with contextlib.suppress(_Interrupted):
+        try:
             self._gather()
             self._deal()
             for position, segment in enumerate(self._session.plan.segments):
                 self._run_segment(position, segment)
+        except _Interrupted:
+            pass
+        except Exception as error:  # noqa: BLE001  border: whatever it is, the run must end
+            self.fail(error)
         self.drain()
 
     def fail(self, error: Exception) -> None:

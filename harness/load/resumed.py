@@ -48,17 +48,26 @@ def resumed_session(options: Any, host: str | None) -> tuple[Session, str]:
     """
     run = RunFolder.open(Path(options.resume))
     lock = RunLock(run)
-    session, url = resumed_target(options, host)
-    n, n_done = session.whole.n_requests, len(recorded(run))
-    if n_done == n:
-        settle(run)
+    try:
+        url = _open_session(run, options, host)
+    except BaseException:
         lock.release()
+        raise
+    return replace(reopen(run.path), lock=lock), url
+
+
+def _open_session(run: RunFolder, options: Any, host: str | None) -> str:
+    """Note the start of the next session; where its requests go."""
+    session, url = resumed_target(options, host)
+    n = session.whole.n_requests
+    if len(recorded(run)) == n:
+        settle(run)
         raise NothingToResume(
             f"{run.path}: complete, all {n} requests have their record\n"
             f"nothing to resume; its verdict: tailbreak report {run.path}"
         )
     resume(run, url)
-    return replace(reopen(run.path), lock=lock), url
+    return url
 
 
 def _refuse_contradictions(options: Any, path: Path) -> None:

@@ -168,12 +168,13 @@ def close(run: RunFolder, *, is_complete: bool) -> None:
 
 
 def settle(run: RunFolder) -> None:
-    """Say how the run stands when its load was killed and could not: by what is recorded.
+    """Say how the run stands by what is recorded, where its load did not call it complete.
 
-    The session's end stays unknown.
+    It was killed before it could, or broke off when it had recorded everything. The end of a killed
+    session stays unknown.
     """
     value = run.read_json("run.json")
-    if value["status"] == "running":
+    if value["status"] != "complete":
         n_missing = plan_from_json(run.read_json("plan.json")).n_requests - len(recorded(run))
         run.write_json("run.json", {**value, "status": "partial" if n_missing else "complete"})
 

@@ -115,14 +115,16 @@ class LoadWorker:
             self._preparing.kill()
         self._turns.put(None)
         health = {}
-        if self._engine is not None:
-            self._engine.drain(grace_s)
-            self._engine.close()
-            health = self._engine.health()
-        self._is_ready.set()
-        self._post.send(self._figures_report())
-        self._post.send(self._closed(health))
-        self.is_closed = True
+        try:
+            if self._engine is not None:
+                self._engine.drain(grace_s)
+                self._engine.close()
+                health = self._engine.health()
+            self._post.send(self._figures_report())
+            self._post.send(self._closed(health))
+        finally:  # whoever waits for the end would wait for ever
+            self._is_ready.set()
+            self.is_closed = True
 
     def hurry(self) -> None:
         """A drain under way cancels now."""

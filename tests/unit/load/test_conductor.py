@@ -47,9 +47,12 @@ class Crew:
         self.run = sessions.prepare(scenario, "http://127.0.0.1:9", folder)
         self.conductor = Conductor(sessions.reopen(self.run.path), "http://127.0.0.1:9", self)
         self.said: list[tuple[str | None, Message]] = []
+        self.breaks_at: type[Message] | None = None
 
     def send(self, message: Message, to: str | None = None) -> None:
         """What the master says; a worker that is to end closes at once."""
+        if type(message) is self.breaks_at:
+            raise OSError("planted")
         self.said.append((to, message))
         if isinstance(message, End):
             self.say(to or "", Closed(run=self.run.id))
@@ -127,6 +130,17 @@ def test_a_worker_that_leaves_in_the_middle_is_lost(tmp_path: Path) -> None:
     assert [text.split(" (")[0] for text in crew.conductor.state.lost] == ["worker 0"]
     assert crew.heard(End) == ["b"]
     assert crew.conductor.state.exit_code is ExitCode.UNDECIDED
+
+
+def test_a_defect_of_the_masters_own_ends_the_run(tmp_path: Path) -> None:
+    """The connection breaks in a way nobody foresaw: no hang, the run is closed and exits 2."""
+    crew = Crew(tmp_path)
+    crew.here("a", "b")
+    crew.breaks_at = Prepare
+    crew.conductor.run()
+    crew.conductor.close()
+    assert crew.conductor.state.exit_code is ExitCode.INPUT_OR_SETUP
+    assert crew.run.read_json("run.json")["status"] == "partial"
 
 
 def test_a_repeated_report_counts_once(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 import sys
+from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -13,6 +14,7 @@ import pytest
 
 from harness.base.errors import SetupError
 from harness.load import runner, session
+from harness.load.resumed import resumed_session
 from harness.plan.build import build_plan
 from harness.records.lock import RunLock
 from harness.records.request import Outcome, RequestRecord
@@ -157,8 +159,9 @@ def test_a_target_without_the_runs_model_is_refused(tmp_path: Path) -> None:
         scripted_server(models='{"data": [{"id": "other"}]}') as url,
         pytest.raises(SetupError, match=r"does not serve truth any more.*it serves other"),
     ):
-        session.resume(run, url)
+        resumed_session(Namespace(resume=str(run.path), scenario=None, run_folder=None), url)
     assert len(run.read_json("run.json")["sessions"]) == 1
+    RunLock(run).release()  # a refusal holds nothing back
 
 
 def test_a_target_says_what_it_is() -> None:
@@ -170,10 +173,18 @@ def test_a_target_says_what_it_is() -> None:
     assert session.identify_target(DEAD, None) == {"models": None, "version": None}
 
 
+@pytest.mark.parametrize("is_closed", [False, True], ids=["killed", "broken off"])
 @pytest.mark.parametrize(("n_left", "status"), [(1, "partial"), (0, "complete")])
-def test_a_killed_load_is_settled_by_its_rows(tmp_path: Path, n_left: int, status: str) -> None:
-    """The load could not say how it ended: the plan and the rows do."""
+def test_a_run_is_settled_by_its_rows(
+    tmp_path: Path,
+    n_left: int,
+    status: str,
+    is_closed: bool,  # noqa: FBT001
+) -> None:
+    """Its load could not say how it ended, or called it partial at its very end: the rows tell."""
     run = make_run(tmp_path)
+    if is_closed:
+        session.close(run, is_complete=False)
     planned = [(s.id, r.index) for s in session.reopen(run.path).plan.segments for r in s.requests]
     record(run, "w1", [make_record(segment=s, index=i) for s, i in planned[n_left:]])
     session.settle(run)
