@@ -1,7 +1,6 @@
 """`tailbreak probe`: what a server is, and how well it can be measured."""
 
 import json
-import os
 import secrets
 import sys
 from collections.abc import Callable, Iterator
@@ -10,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.base.errors import ExitCode, SetupError
+from harness.base.api_key import read_api_key
+from harness.base.errors import ExitCode
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -53,7 +53,7 @@ def probe(
     """
     from harness.load.probe.listen import probe as ask
 
-    key = _key(api_key_env)
+    key = None if api_key_env is None else read_api_key(api_key_env, "--api-key-env")
     with _telling(sys.stderr.isatty()) as say:
         found = ask(url, model=model, n=n, api_key=key, salt=secrets.token_hex(4), say=say)
     if as_json:
@@ -61,22 +61,6 @@ def probe(
     else:
         _show(found)
     raise typer.Exit(int(_exit_code(found)))
-
-
-def _key(name: str | None) -> str | None:
-    """The key in the variable of this name.
-
-    Raises:
-        SetupError: it is not set.
-    """
-    if name is None:
-        return None
-    key = os.environ.get(name)
-    if not key:
-        raise SetupError(
-            f"--api-key-env names {name}, which is not set; export {name}=... and start again"
-        )
-    return key
 
 
 @contextmanager

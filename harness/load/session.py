@@ -5,16 +5,17 @@ one. Shared by `tailbreak run` and by a bare `locust -f locustfiles/grid.py`; im
 nor gevent.
 """
 
-import os
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from harness.base.api_key import read_api_key
 from harness.base.clock import SystemClock, sample_offset_ns
 from harness.base.errors import RecordError, SetupError
 from harness.load.client.endpoint import resolve
 from harness.load.client.exchange import bounded
+from harness.load.client.models import listed_models
 from harness.load.client.plain_http import PlainHttp, Reply
 from harness.plan.build import build_plan
 from harness.plan.codec import plan_from_json, plan_to_json
@@ -216,17 +217,10 @@ def api_key(scenario: Scenario) -> str | None:
     """The key from the environment variable the scenario names.
 
     Raises:
-        SetupError: the variable is not set.
+        SetupError: the variable holds no key.
     """
     name = scenario.target.api_key_env
-    if name is None:
-        return None
-    key = os.environ.get(name)
-    if not key:
-        raise SetupError(
-            f"target.api_key_env names {name}, which is not set; export {name}=... and start again"
-        )
-    return key
+    return None if name is None else read_api_key(name, "target.api_key_env")
 
 
 def check_target(url: str, key: str | None) -> None:
@@ -254,15 +248,14 @@ def identify_target(url: str, key: str | None) -> dict[str, Any]:
     """What the target says it is: its models and its version, each None where it does not say."""
     http = PlainHttp(url, key, timeout_s=CHECK_TIMEOUT_S)
     try:
-        models = _get(http, "/v1/models").get("data")
+        models = listed_models(_get(http, "/v1/models"))
         version = _get(http, "/version").get("version") if models else None
     except SetupError:
-        models, version = None, None
+        models, version = (), None
     finally:
         http.close()
-    ids = [m["id"] for m in models or [] if isinstance(m, dict) and isinstance(m.get("id"), str)]
     return {
-        "models": [bounded(name) for name in sorted(ids)[:MAX_MODELS]] or None,
+        "models": [bounded(name) for name in sorted(models)[:MAX_MODELS]] or None,
         "version": bounded(version) if isinstance(version, str) else None,
     }
 

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator
 
+from harness.base.api_key import read_api_key
 from harness.base.errors import SetupError
 from harness.server.faults import NO_FAULTS, Faults, read_faults
 
@@ -50,11 +51,11 @@ class ServerOptions(BaseModel):
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 8000
     max_num_seqs: Annotated[int, Field(ge=1, le=256)] = 8
-    max_model_len: Annotated[int, Field(ge=16)] | None = None
-    max_num_batched_tokens: Annotated[int, Field(ge=16)] = 512
-    kv_tokens: Annotated[int, Field(ge=64, multiple_of=16)] = 2560
-    threads: Annotated[int, Field(ge=1)] = Field(default_factory=default_threads)
-    max_queued_requests: Annotated[int, Field(ge=0)] = 256
+    max_model_len: Annotated[int, Field(ge=16, le=1_000_000)] | None = None
+    max_num_batched_tokens: Annotated[int, Field(ge=16, le=1_000_000)] = 512
+    kv_tokens: Annotated[int, Field(ge=64, le=10_000_000, multiple_of=16)] = 2560
+    threads: Annotated[int, Field(ge=1, le=1024)] = Field(default_factory=default_threads)
+    max_queued_requests: Annotated[int, Field(ge=0, le=1_000_000)] = 256
     seed: Annotated[int, Field(ge=0, lt=1 << 63)] | None = None
     journal: Path | None = None
     api_key_env: str | None = None
@@ -80,26 +81,11 @@ class ServerOptions(BaseModel):
         Raises:
             SetupError: The key's variable holds no key, or a network host is asked for without one.
         """
-        key = None if self.api_key_env is None else _read_key(self.api_key_env)
+        name = self.api_key_env
+        key = None if name is None else read_api_key(name, "--api-key-env")
         if self.host not in LOOPBACK and key is None and not self.insecure:
             raise SetupError(
                 f"--host {self.host} opens the server to a network without a key. "
                 "Give --api-key-env NAME, or --insecure if that is meant, or stay on 127.0.0.1."
             )
         return key
-
-
-def _read_key(name: str) -> str:
-    """Read a key that a header can carry; no message shows it."""
-    key = os.environ.get(name, "")
-    if not key:
-        raise SetupError(
-            f"--api-key-env {name}: that environment variable is empty. "
-            "Export the key under this name, or leave the option out."
-        )
-    if key != key.strip() or not (key.isascii() and key.isprintable()):
-        raise SetupError(
-            f"--api-key-env {name}: the key there begins or ends with a space, or has a line end "
-            "or a character outside ASCII, which no header carries. Export a plain one."
-        )
-    return key

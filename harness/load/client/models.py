@@ -3,9 +3,11 @@
 from typing import Any
 
 from harness.base.errors import SetupError
+from harness.load.client.exchange import bounded
 from harness.load.client.plain_http import PlainHttp, Reply
 
 TIMEOUT_S = 10.0
+MAX_SHOWN = 50
 
 
 def listed_models(models: Any) -> tuple[str, ...]:
@@ -28,7 +30,7 @@ def only_model(url: str, reply: Reply) -> str:
     if len(models) == 1:
         return models[0]
     if models:
-        listed = "\n".join(f"  {model}" for model in models)
+        listed = "\n".join(f"  {bounded(model)}" for model in models[:MAX_SHOWN])
         raise SetupError(f"{url} serves several models; choose one with --model:\n{listed}")
     if reply.status in {401, 403}:
         raise SetupError(
