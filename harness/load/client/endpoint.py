@@ -60,6 +60,7 @@ def split_url(url: str) -> SplitResult:
     try:
         parts = urlsplit(url)
         port = parts.port
+        _require_plain(parts)
     except ValueError as error:
         raise SetupError(f"{url}: {error}; allowed is http://host:port, port 1 to 65535") from error
     if parts.scheme == "https":
@@ -76,6 +77,20 @@ def split_url(url: str) -> SplitResult:
     if parts.scheme != "http" or not parts.hostname or port == 0:
         raise SetupError(f"{url}: got no http URL, allowed is http://host:port, optionally a path")
     return parts
+
+
+def _require_plain(parts: SplitResult) -> None:
+    """Require what fits into a request line and a name server's question.
+
+    Raises:
+        ValueError: a character or a label that no URL has.
+    """
+    if not parts.path.isascii() or not all(c.isprintable() and c != " " for c in parts.path):
+        raise ValueError("the path has a space, a control character or one outside ASCII")
+    host = parts.hostname or ""
+    if not host.isprintable() or " " in host:
+        raise ValueError("the host has a space or a control character")
+    host.encode("idna")
 
 
 def _first_that_answers(found: list[Any]) -> Any:
