@@ -19,7 +19,8 @@ def truth(
         typer.Option(help="New file for one JSON line per answered request.", metavar="FILE"),
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(help="Seed instead of the law's.", metavar="N", min=0)
+        int | None,
+        typer.Option(help="Seed instead of the law's.", metavar="N", min=0, max=2**63 - 1),
     ] = None,
     ends_with_stdin: Annotated[bool, typer.Option("--ends-with-stdin", hidden=True)] = False,
 ) -> None:

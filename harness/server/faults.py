@@ -22,12 +22,13 @@ if TYPE_CHECKING:
 SLOWABLE_PHASES: Final = ("embed", "mask", "attention", "ffn", "kv", "penalty", "sample")
 ALLOWED: Final = (
     f"a comma list of PHASE:X% (PHASE one of {', '.join(SLOWABLE_PHASES)}; X up to 1000), "
-    "stall:D@P, gc:D@P, store:D and drop:1/N (D and P such as 300ms or 5s, D shorter than P), "
-    "each at most once"
+    "stall:D@P, gc:D@P, store:D and drop:1/N (D and P such as 300ms or 5s, at most an hour, D "
+    "shorter than P), each at most once"
 )
 _MOST_PERCENT: Final = 1000
 _N_GARBAGE: Final = 2000
-_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s)")
+_LONGEST_S: Final = 3600.0
+_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s)", re.ASCII)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -88,7 +89,7 @@ def read_faults(text: str) -> Faults:
 
 def _read_share(word: str) -> float:
     """Read `PHASE:X%`."""
-    match = re.fullmatch(r"\w+:(\d+(?:\.\d+)?)%", word)
+    match = re.fullmatch(r"\w+:(\d+(?:\.\d+)?)%", word, re.ASCII)
     if match is None or not 0 < float(match[1]) <= _MOST_PERCENT:
         raise _refusal(word)
     return float(match[1]) / 100
@@ -107,7 +108,7 @@ def _read_event(word: str) -> dict[str, object]:
         return {name: pause}
     if name == "store":
         return {"store_delay_s": _read_duration(value, word)}
-    match = re.fullmatch(r"drop:1/([1-9]\d{0,8})", word)
+    match = re.fullmatch(r"drop:1/([1-9][0-9]{0,8})", word)
     if match is None:
         raise _refusal(word)
     return {"drop_every": int(match[1])}
@@ -116,9 +117,12 @@ def _read_event(word: str) -> dict[str, object]:
 def _read_duration(text: str, word: str) -> float:
     """Read `300ms` or `5s`, in seconds."""
     match = _DURATION.fullmatch(text)
-    if match is None or float(match[1]) == 0:
+    if match is None:
         raise _refusal(word)
-    return float(match[1]) * (0.001 if match[2] == "ms" else 1.0)
+    seconds = float(match[1]) * (0.001 if match[2] == "ms" else 1.0)
+    if not 0 < seconds <= _LONGEST_S:
+        raise _refusal(word)
+    return seconds
 
 
 def _refusal(word: str) -> ValueError:

@@ -14,6 +14,8 @@ from harness.base.rng import generator
 from harness.server.truth.law import MAX_LATENCY_S, Break, Curve, Law, Noise
 
 CAPACITY_SHARE = 0.99
+MOST_LOG_FACTOR = 100.0
+"""Far past `MAX_LATENCY_S`, and no overflow."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +40,12 @@ class LatencySource:
         drift = 1.0 if law.drift is None else 1.0 + law.drift.per_s * elapsed_s
         ttft_s = curve_s(law.ttft, factors[law.ttft.factor]) * self._ttft_noise.draw() * drift
         itl_s = curve_s(law.itl, factors[law.itl.factor]) * self._itl_noise.draw() * drift
-        return Planted(ttft_s=min(ttft_s, MAX_LATENCY_S), itl_s=min(itl_s, MAX_LATENCY_S))
+        return Planted(ttft_s=_possible(ttft_s), itl_s=_possible(itl_s))
+
+
+def _possible(latency_s: float) -> float:
+    """Held between 0 (a falling line may pass it) and the longest."""
+    return min(max(latency_s, 0.0), MAX_LATENCY_S)
 
 
 def curve_s(curve: Curve, x: float) -> float:
@@ -48,7 +55,8 @@ def curve_s(curve: Curve, x: float) -> float:
         capacity = curve.hyperbola.capacity
         held = min(x, CAPACITY_SHARE * capacity)
         smooth += curve.hyperbola.scale_s * held / (capacity - held)
-    return smooth * math.exp(sum(_log_factor(item, x) for item in curve.breaks))
+    log_factor = sum(_log_factor(item, x) for item in curve.breaks)
+    return smooth * math.exp(min(log_factor, MOST_LOG_FACTOR))
 
 
 def _log_factor(item: Break, x: float) -> float:

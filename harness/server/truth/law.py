@@ -9,12 +9,13 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from harness.scenario.schema import Positive, Share, Strict
+from harness.scenario.schema import Line, Positive, Share, Strict
 from harness.scenario.toml_file import parse_toml, read_text, validate
 
 EXAMPLE = "scenarios/laws/jump.toml"
 MAX_LATENCY_S = 600.0
 Seconds = Annotated[float, Field(ge=0.0, le=MAX_LATENCY_S)]
+Place = Annotated[float, Field(ge=1e-6, le=1e9)]
 Factor = Literal[
     "prompt_tokens",
     "cot_depth",
@@ -38,7 +39,7 @@ class Break(Strict):
     """
 
     kind: Literal["jump", "kink"]
-    at: Positive
+    at: Place
     size: float
 
     @model_validator(mode="after")
@@ -51,7 +52,7 @@ class Break(Strict):
 class Hyperbola(Strict):
     """Waiting in line: scale_s * x / (capacity - x), held at 99 % of the capacity."""
 
-    capacity: Positive
+    capacity: Place
     scale_s: Seconds
 
 
@@ -141,7 +142,7 @@ class Law(Strict):
 
     schema_version: Literal[1] = Field(alias="schema")
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$")
-    title: Annotated[str, Field(min_length=1, max_length=200)]
+    title: Line
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     tokenizes: bool = True
     ttft: Curve

@@ -49,6 +49,8 @@ def test_nothing_is_planted_by_default() -> None:
         *("stall:300ms", "stall:5s@5s", "stall:0ms@5s", "gc:1h@2h", "stall:300ms@"),
         *("store:-1ms", "store:20", "drop:0", "drop:1/0", "drop:2/50", "attention:40%,"),
         *("attention:40%,attention:20%", "stall:1ms@1s,stall:1ms@1s", "attention:40%;ffn:40%"),
+        *("stall:99999999999s@999999999999s", "store:3601s", "store:" + "9" * 400 + "s"),
+        *("attention:٤٠%", "store:٢s", "drop:1/٤"),
     ],
 )
 def test_a_bad_word_is_refused(text: str) -> None:

@@ -1,3 +1,4 @@
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -7,6 +8,7 @@ from harness.base.errors import ScenarioError
 from harness.base.rng import generator
 from harness.server.truth.latency import LatencySource, NoiseSource, curve_s
 from harness.server.truth.law import (
+    MAX_LATENCY_S,
     Break,
     Curve,
     Hyperbola,
@@ -150,3 +152,14 @@ def test_a_latency_follows_the_factor_that_the_law_names(
     entry, planted = planter.begin(parse_ask(body, is_chat=False), {})
     assert planted is not None
     assert planted.ttft_s == entry.planted_ttft_s == pytest.approx(0.1 + x)
+
+
+def test_no_law_plants_what_cannot_be_waited_for() -> None:
+    """A line that falls below 0 waits 0, a kink beyond all numbers the longest that is allowed."""
+    text = Path("scenarios/laws/jump.toml").read_text(encoding="utf-8")
+    values = tomllib.loads(text) | {"truth": {"found": ["kink"]}}
+    falling = {"factor": "frequency_penalty", "base_s": 0.1, "slope_s": 1.0}
+    steep = {"base_s": 0.1, "breaks": [{"kind": "kink", "at": 1e-6, "size": 1e300}]}
+    law = validate_law(values | {"ttft": steep, "itl": falling}, "x.toml")
+    planted = LatencySource(law).plant({"prompt_tokens": 64.0, "frequency_penalty": -2.0}, 0.0)
+    assert (planted.ttft_s, planted.itl_s) == (MAX_LATENCY_S, 0.0)
