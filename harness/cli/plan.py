@@ -73,14 +73,15 @@ def plan(
 def _duration(built: Plan, think_time_s: float) -> str:
     """How long the sending takes: known for an open loop, per second of an answer for a closed."""
     cells = {cell.id: cell for cell in built.cells}
-    open_s = rounds = 0.0
+    is_open, open_s, rounds = False, 0.0, 0.0
     for segment in built.segments:
         concurrency = cells[segment.cell].concurrency
         if concurrency:
             rounds += -(-len(segment.requests) // concurrency)
         else:
+            is_open = True
             open_s += max((request.offset_ns or 0) for request in segment.requests) / 1e9
-    if open_s:
+    if is_open:
         return f"Open loop: sending takes {open_s / 60:.1f} min, and each segment its last answer."
     think = f" and {rounds * think_time_s / 60:.1f} min of thinking" if think_time_s else ""
     return (

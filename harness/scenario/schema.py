@@ -4,14 +4,31 @@ Reading files is `read.py`; this module knows no file. Unknown keys are errors: 
 is dropped in silence would make an old file appear to work without the setting it asks for.
 """
 
+import math
 import re
 from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 Positive = Annotated[float, Field(gt=0.0)]
+Rate = Annotated[float, Field(ge=0.001, le=1_000_000.0)]
+Timeout = Annotated[float, Field(gt=0.0, le=86_400.0)]
 Tokens = Annotated[int, Field(ge=1, le=1_000_000)]
+MAX_CELLS = 10_000
+MAX_REQUESTS = 10_000_000
+"""Of a whole plan, which is held in memory."""
+
+
+def _require_printable(text: str) -> str:
+    """Refuse what a terminal or a page would obey instead of show."""
+    if not text.isprintable():
+        raise ValueError(f"got {text!r}, allowed is one line without control characters")
+    return text
+
+
+Line = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_require_printable)]
 Api = Literal["openai-chat", "openai-completions", "llamacpp-chat", "llamacpp-completions"]
 OmittableField = Literal[
     "temperature", "top_p", "top_k", "min_p",
@@ -46,19 +63,28 @@ class Target(Strict):
     url: str | None = None
     api: Api = "openai-chat"
     omit: Annotated[list[OmittableField], Field(max_length=9)] = []
-    model: Annotated[str, Field(min_length=1, max_length=200)] = "tiny"
+    model: Line = "tiny"
     api_key_env: str | None = Field(default=None, pattern=r"^[A-Z_][A-Z0-9_]*$")
     server: BundledServer = BundledServer()
 
     @field_validator("url")
     @classmethod
     def _check_url(cls, url: str | None) -> str | None:
-        if url is not None and not re.fullmatch(r"https?://[^\s/@?#]+(/[^\s?#]*)?", url):
+        if url is not None and not _is_plain(url):
             raise ValueError(
                 "allowed is http://host:port, optionally a path; no credentials, no query: a key "
                 "goes into the environment variable that target.api_key_env names"
             )
         return url
+
+
+def _is_plain(url: str) -> bool:
+    """Whether this is a URL of a host, without credentials and query."""
+    try:
+        has_port = urlsplit(url).port != 0
+    except ValueError:
+        return False
+    return has_port and re.fullmatch(r"https?://[^\s/@?#]+(/[^\s?#]*)?", url) is not None
 
 
 class Load(Strict):
@@ -69,16 +95,16 @@ class Load(Strict):
 
     mode: Literal["closed", "open"] = "closed"
     concurrency: Annotated[int, Field(ge=1, le=10_000)] = 8
-    rate_rps: Positive | None = None
+    rate_rps: Rate | None = None
     arrivals: Literal["constant", "poisson"] = "poisson"
     users: Annotated[int, Field(ge=1, le=10_000)] = 64
     requests_per_cell: Annotated[int, Field(ge=1, le=10_000_000)] = 512
     segments_per_cell: Annotated[int, Field(ge=1, le=1000)] = 4
     warmup_requests: Annotated[int, Field(ge=0, le=100_000)] = 8
     think_time_s: Annotated[float, Field(ge=0.0, le=3600.0)] = 0.0
-    connect_timeout_s: Positive = 10.0
-    idle_timeout_s: Positive = 60.0
-    total_timeout_s: Positive = 300.0
+    connect_timeout_s: Timeout = 10.0
+    idle_timeout_s: Timeout = 60.0
+    total_timeout_s: Timeout = 300.0
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -155,7 +181,7 @@ class Axes(Strict):
     repetition_penalty: Annotated[list[RepetitionPenalty], AxisLength] | None = None
     temperature: Annotated[list[Temperature], AxisLength] | None = None
     concurrency: Annotated[list[Concurrency], AxisLength] | None = None
-    rate_rps: Annotated[list[Positive], AxisLength] | None = None
+    rate_rps: Annotated[list[Rate], AxisLength] | None = None
     accelerated: Annotated[list[bool], AxisLength] | None = None
 
     @model_validator(mode="after")
@@ -198,7 +224,7 @@ class Scenario(Strict):
 
     schema_version: Literal[1] = Field(alias="schema")
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$")
-    title: Annotated[str, Field(min_length=1, max_length=200)]
+    title: Line
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     prompt_tokens: Tokens = 128
     target: Target = Target()
@@ -222,6 +248,17 @@ class Scenario(Strict):
         unsent = sorted(set(self.target.omit) & set(axes))
         if unsent:
             raise ValueError(f"target.omit leaves out {', '.join(unsent)}, which axes vary")
+        n_cells = math.prod(map(len, axes.values()))
+        if n_cells > MAX_CELLS:
+            raise ValueError(f"the axes make {n_cells:,} cells, allowed are at most {MAX_CELLS:,}")
+        n_warmup = self.load.segments_per_cell * self.load.warmup_requests
+        n_requests = n_cells * (self.load.requests_per_cell + n_warmup)
+        if n_requests > MAX_REQUESTS:
+            raise ValueError(
+                f"{n_cells:,} cells of load.requests_per_cell and load.segments_per_cell x "
+                f"load.warmup_requests make {n_requests:,} requests, allowed are at most "
+                f"{MAX_REQUESTS:,}"
+            )
         numeric = [name for name in axes if name != "accelerated"]
         if self.analysis.axis not in numeric:
             listed = ", ".join(numeric) or "no numeric axis"

@@ -25,10 +25,13 @@ def read_text(path: Path, example: str) -> str:
         ScenarioError: the file is missing, too large or no UTF-8.
     """
     try:
-        raw = path.read_bytes()
+        with path.open("rb") as file:
+            raw = file.read(MAX_BYTES + 1)  # a device has no end
         if len(raw) > MAX_BYTES:
             problem = Problem(
-                where="(file)", got=f"{len(raw):,} bytes", allowed=f"at most {MAX_BYTES:,} bytes"
+                where="(file)",
+                got=f"more than {MAX_BYTES:,} bytes",
+                allowed=f"at most {MAX_BYTES:,} bytes",
             )
             raise ScenarioError(str(path), [problem])
         return raw.decode("utf-8-sig")
@@ -48,7 +51,7 @@ def parse_toml(text: str, file: str) -> dict[str, Any]:
     """
     try:
         return tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # a ValueError alone: an endless number
         problem = Problem(where="(file)", got=str(error), allowed="TOML 1.0")
         raise ScenarioError(file, [problem]) from error
 
@@ -93,7 +96,10 @@ def _lower_first(text: str) -> str:
 
 
 def _shorten(value: Any) -> str:
-    text = repr(value)
+    try:
+        text = repr(value)
+    except (RecursionError, ValueError):  # deeper, or with more digits, than Python shows
+        return f"a {type(value).__name__} too large to show"
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 

@@ -95,6 +95,28 @@ def test_a_misspelt_key_names_the_one_meant() -> None:
         (HEAD.replace("1", "2") + AXES, "schema", "1"),
         ("x = [", "(file)", "TOML 1.0"),
         (HEAD + AXES + "temperature = [nan]\n", "axes.temperature.0", "finite"),
+        (HEAD + "seed = " + "9" * 5000 + "\n" + AXES, "(file)", "TOML 1.0"),
+        (HEAD + ".".join("a" * 3000) + " = 1\n" + AXES, "a", "a dict too large to show"),
+        (HEAD + "seed = 0x" + "f" * 5000 + "\n" + AXES, "seed", "too large to show"),
+        (HEAD + "[load]\nmode = 'open'\nrate_rps = 1e-9\n" + AXES, "load.rate_rps", "0.001"),
+        (HEAD + "[load]\nmode = 'open'\nrate_rps = 1e300\n" + AXES, "load.rate_rps", "1000000"),
+        (HEAD + "[load]\nidle_timeout_s = 1e300\n" + AXES, "load.idle_timeout_s", "86400"),
+        (HEAD + "[target]\nurl = 'http://[::1'\n" + AXES, "target.url", "http://host:port"),
+        (HEAD + "[target]\nurl = 'http://h:99999'\n" + AXES, "target.url", "http://host:port"),
+        (HEAD + "[target]\nmodel = 'a\\nb'\n".replace("'", '"') + AXES, "target.model", "one line"),
+        (HEAD.replace('"X"', '"X\\u001b[2J"') + AXES, "title", "control characters"),
+        (
+            HEAD + "[load]\nrequests_per_cell = 10_000_000\n" + AXES,
+            "(file)",
+            "make 20,000,064 requests, allowed are at most 10,000,000",
+        ),
+        (
+            HEAD
+            + f"[axes]\nprompt_tokens = {list(range(1, 65))}\nconcurrency = {list(range(1, 65))}\n"
+            + "cot_depth = [1, 2, 3]\n",
+            "(file)",
+            "12,288 cells, allowed are at most 10,000",
+        ),
     ],
 )
 def test_bad_input_says_where_and_what_is_allowed(text: str, where: str, said: str) -> None:
@@ -120,6 +142,12 @@ def test_a_huge_or_binary_file_is_refused(tmp_path: Path) -> None:
     binary.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ScenarioError, match="UTF-8"):
         read_scenario(binary)
+
+
+def test_a_device_without_an_end_is_refused() -> None:
+    """No more is read than a scenario may hold."""
+    with pytest.raises(ScenarioError, match="at most 1,000,000 bytes"):
+        read_scenario(Path("/dev/zero"))
 
 
 def test_a_secret_in_a_url_is_not_echoed() -> None:
