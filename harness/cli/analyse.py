@@ -15,7 +15,8 @@ from harness.findings.rules import RULES, Doubt
 from harness.findings.validity import judge_validity
 from harness.findings.verdict import judge
 from harness.plan.codec import plan_from_json
-from harness.records.client_account import worst_account
+from harness.records.about import read_about
+from harness.records.client_account import read_account, worst_account
 from harness.records.frame import to_frame
 from harness.records.run import RunFolder
 from harness.records.store import read_rows
@@ -32,8 +33,8 @@ def read_evidence(run: RunFolder) -> Evidence:
         RecordError: a file of the run is missing or damaged.
     """
     rows = read_rows(run)
-    told = run.read_object("run.json", "id", "target", "started", "status")
-    numbers = range(1, len(told.get("sessions", [None])) + 1)
+    told = read_about(run)
+    numbers = range(1, len(told["sessions"]) + 1)
     environment, *later = [_environment(run, number) for number in numbers]
     return Evidence(
         scenario=validate_scenario(run.read_json("scenario.json"), str(run.path / "scenario.json")),
@@ -50,9 +51,7 @@ def read_evidence(run: RunFolder) -> Evidence:
 
 def _client(run: RunFolder, sessions: Sequence[int]) -> dict[str, Any]:
     """The load's account of itself, the worst of all sessions that left one."""
-    names = [run.file_of_session("client.json", number) for number in sessions]
-    accounts = [run.read_object(name) for name in names if run.has(name)]
-    return worst_account(accounts)
+    return worst_account([read_account(run, number) for number in sessions])
 
 
 def _environment(run: RunFolder, session: int) -> dict[str, str]:

@@ -131,4 +131,6 @@ def _last_words(folder: "RunFolder") -> str:
 
 def is_complete(folder: "RunFolder") -> bool:
     """Whether the run says that every request of its plan is recorded."""
-    return bool(folder.read_json("run.json")["status"] == "complete")
+    from harness.records.about import read_about
+
+    return bool(read_about(folder)["status"] == "complete")

@@ -54,6 +54,7 @@ def records(
 
     Example: tailbreak records reports/runs/20260101-120000-quickstart --format json | head -1
     """
+    from harness.records.about import read_about
     from harness.records.columns import to_batch
     from harness.records.run import RunFolder
     from harness.records.store import iter_rows
@@ -64,7 +65,7 @@ def records(
     widen = _widening(folder)
     batches = (widen(batch) for batch in iter_rows(folder))
     n_rows = _write(format_, widen(to_batch([])).schema, batches, output)
-    status = folder.read_json("run.json").get("status")
+    status = read_about(folder)["status"]
     if status != "complete" or n_rows == 0:
         typer.echo(
             f"{run}: {n_rows:,} row{'' if n_rows == 1 else 's'}; the run is {status}", err=True

@@ -91,6 +91,7 @@ def run(
     """
     from harness.load.client.models import ask_only_model
     from harness.load.session import api_key, check_target, prepare
+    from harness.records.about import read_about
     from harness.records.lock import RunLock
     from harness.scenario.baseline import require_baseline
     from harness.scenario.read import read_scenario
@@ -116,7 +117,7 @@ def run(
         check_target(url, api_key(wanted))
         folder = prepare(wanted, url, runs_dir, is_bundled=wanted.target.url is None)
         command = shlex.join(["tailbreak", *sys.argv[1:]])
-        told = {**folder.read_json("run.json"), "command": command, **against}
+        told = {**read_about(folder), "command": command, **against}
         folder.write_json("run.json", told)
         lock = RunLock(folder)
         code = driving(folder, url, lock)

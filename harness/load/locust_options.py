@@ -10,6 +10,7 @@ from typing import Any
 from harness.base.errors import SetupError
 from harness.load.resumed import resumed_target
 from harness.load.session import api_key, check_target, reopen
+from harness.records.about import read_about
 from harness.scenario.baseline import require_baseline
 from harness.scenario.read import read_scenario
 from harness.scenario.schema import Scenario
@@ -106,7 +107,7 @@ def check_form(
         scenario = session.scenario
     elif given_path(options.run_folder) is not None:
         session = reopen(Path(options.run_folder))
-        scenario, url = session.scenario, host or str(session.run.read_json("run.json")["target"])
+        scenario, url = session.scenario, host or str(read_about(session.run)["target"])
     else:
         file = form.get("scenario") or options.scenario
         scenario = read_given(file)

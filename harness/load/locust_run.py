@@ -17,6 +17,7 @@ from harness.load.resumed import resumed_session
 from harness.load.runner import PARENT_VARIABLE
 from harness.load.session import Session, prepare, reopen, set_target
 from harness.load.virtual_user import VirtualUser
+from harness.records.about import read_about
 from harness.records.lock import RunLock
 from harness.records.request import RequestRecord
 from harness.records.run import RunFolder
@@ -84,7 +85,7 @@ def new_session(options: Any, host: str | None) -> tuple[Session, str]:
     if folder is not None:
         session = reopen(folder) if PARENT_VARIABLE in os.environ else locked(RunFolder(folder))
         _require_unused(session)
-        url = host or session.run.read_json("run.json")["target"]
+        url = host or read_about(session.run)["target"]
         set_target(session.run, url)
         return session, url
     scenario = read_given(options.scenario)
@@ -92,7 +93,7 @@ def new_session(options: Any, host: str | None) -> tuple[Session, str]:
     against = require_baseline(baseline, scenario)
     run = prepare(scenario, url, Path(options.runs_dir))
     command = shlex.join(["locust", *sys.argv[1:]])
-    run.write_json("run.json", {**run.read_json("run.json"), "command": command, **against})
+    run.write_json("run.json", {**read_about(run), "command": command, **against})
     return locked(run), url
 
 
@@ -107,7 +108,7 @@ def locked(run: RunFolder) -> Session:
 
 def _require_unused(session: Session) -> None:
     """A session runs once."""
-    if session.run.read_json("run.json")["status"] != "running":
+    if read_about(session.run)["status"] != "running":
         raise SetupError(
             f"{session.run.path} was run already; start Locust again with --scenario for another"
         )

@@ -12,7 +12,7 @@ from typing import Any
 
 from harness.base.api_key import read_api_key
 from harness.base.clock import SystemClock, sample_offset_ns
-from harness.base.errors import RecordError, SetupError
+from harness.base.errors import SetupError
 from harness.load.client.endpoint import resolve
 from harness.load.client.exchange import bounded
 from harness.load.client.models import listed_models
@@ -21,6 +21,7 @@ from harness.plan.build import build_plan
 from harness.plan.codec import plan_from_json, plan_to_json
 from harness.plan.plan import Plan
 from harness.plan.rest import Key, rest_of
+from harness.records.about import read_about
 from harness.records.environment import boot_id, describe
 from harness.records.lock import RunLock
 from harness.records.request import Outcome
@@ -98,12 +99,11 @@ def resume(run: RunFolder, url: str) -> None:
         SetupError: the target does not serve what the run was begun on, or its key is missing.
         RecordError: the run cannot be read, or the note not be written.
     """
-    opened = reopen(run.path)
-    sessions = _sessions(run)
+    opened, value = reopen(run.path), read_about(run)
+    sessions = value["sessions"]
     entry = _opened(len(sessions) + 1, opened.scenario, url)
     _require_same_model(opened.scenario.target.model, sessions[0], entry)
     run.write_json(run.file_of_session("environment.json", entry["number"]), describe())
-    value = run.read_json("run.json")
     value |= {"target": url, "status": "running", "finished": None}
     run.write_json("run.json", {**value, "sessions": [*sessions, entry]})
 
@@ -118,7 +118,7 @@ def reopen(path: Path) -> Session:
     run = RunFolder.open(path)
     scenario = validate_scenario(run.read_json("scenario.json"), str(path / "scenario.json"))
     whole = plan_from_json(run.read_json("plan.json"))
-    number = len(_sessions(run))
+    number = len(read_about(run)["sessions"])
     done = recorded(run, before=number)
     return Session(
         run=run, scenario=scenario, whole=whole, plan=rest_of(whole, done, number), number=number,
@@ -145,14 +145,14 @@ def recorded(run: RunFolder, before: int | None = None) -> frozenset[Key]:
 
 def set_target(run: RunFolder, url: str) -> None:
     """Note where the run's requests go, when that was decided after `prepare`."""
-    value = run.read_json("run.json")
+    value = read_about(run)
     if value["target"] != url:
         run.write_json("run.json", {**value, "target": url})
 
 
 def target_to_resume(run: RunFolder) -> str | None:
     """Where the run's requests went; None where the bundled server was started for it."""
-    value = run.read_json("run.json")
+    value = read_about(run)
     scenario = run.read_json("scenario.json")
     is_bundled = value.get("is_bundled", scenario["target"]["url"] is None)
     return None if is_bundled else str(value["target"])
@@ -160,9 +160,9 @@ def target_to_resume(run: RunFolder) -> str | None:
 
 def close(run: RunFolder, *, is_complete: bool) -> None:
     """Write how the run's session ended."""
-    value = run.read_json("run.json")
+    value = read_about(run)
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    sessions = _sessions(run)
+    sessions = value["sessions"]
     sessions[-1] = {**sessions[-1], "ended": now}
     value |= {"status": "complete" if is_complete else "partial", "finished": now}
     run.write_json("run.json", {**value, "sessions": sessions})
@@ -174,7 +174,7 @@ def settle(run: RunFolder) -> None:
     It was killed before it could, or broke off when it had recorded everything. The end of a killed
     session stays unknown.
     """
-    value = run.read_json("run.json")
+    value = read_about(run)
     if value["status"] != "complete":
         n_missing = plan_from_json(run.read_json("plan.json")).n_requests - len(recorded(run))
         run.write_json("run.json", {**value, "status": "partial" if n_missing else "complete"})
@@ -191,16 +191,6 @@ def _opened(number: int, scenario: Scenario, url: str) -> dict[str, Any]:
         "target": url,
         **identify_target(url, api_key(scenario)),
     }
-
-
-def _sessions(run: RunFolder) -> list[dict[str, Any]]:
-    """The sessions so far; a run of an older version has one."""
-    value = run.read_json("run.json")
-    first = {"number": 1, "started": value["started"], "ended": value["finished"]}
-    sessions = value.get("sessions", [first])
-    if not isinstance(sessions, list) or not sessions:
-        raise RecordError(f"{run.path / 'run.json'}: got no list of sessions")
-    return sessions
 
 
 def _require_same_model(model: str, first: dict[str, Any], now: dict[str, Any]) -> None:

@@ -13,6 +13,7 @@ import gevent
 
 from harness.base.errors import ExitCode, RecordError
 from harness.load.runner import load_environment
+from harness.records.about import read_about
 from harness.records.run import RunFolder
 from harness.records.store import compact
 
@@ -61,7 +62,7 @@ def ask_for_verdict(run: RunFolder) -> RunVerdict:
     """
     command = [sys.executable, "-m", "harness.cli.main", "report", str(run.path)]
     try:
-        if run.read_json("run.json")["status"] == "complete":
+        if read_about(run)["status"] == "complete":
             compact(run)
         process = subprocess.Popen(  # noqa: S603  our own interpreter and paths
             command,

@@ -1,12 +1,18 @@
 """The plan as a file: plain JSON values and back, bit for bit."""
 
+import json
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Final
+
+from pydantic import TypeAdapter
 
 from harness.base.errors import RecordError
 from harness.plan.plan import Cell, Plan, PlannedRequest, Segment
 
 SCHEMA = 1
+_CELL: Final = TypeAdapter(Cell)
+_TEXT: Final = TypeAdapter(str)
+_NUMBER: Final = TypeAdapter(int)
 REQUEST_COLUMNS = (
     "index", "is_warmup", "offset_ns", "prompt_seed", "max_tokens", "sampling_seed",
 )  # fmt: skip
@@ -33,14 +39,33 @@ def plan_from_json(value: Any) -> Plan:
         found = value.get("schema") if isinstance(value, dict) else type(value).__name__
         raise RecordError(f"plan.json: got schema {found!r}, this version reads {SCHEMA}")
     try:
-        return Plan(
-            scenario=value["scenario"],
-            seed=value["seed"],
-            cells=tuple(Cell(**cell) for cell in value["cells"]),
+        plan = Plan(
+            scenario=_TEXT.validate_python(value["scenario"], strict=True),
+            seed=_NUMBER.validate_python(value["seed"], strict=True),
+            cells=tuple(_cell_from_json(cell) for cell in value["cells"]),
             segments=tuple(_segment_from_json(segment) for segment in value["segments"]),
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise RecordError(f"plan.json: not a plan of schema {SCHEMA}: {error}") from error
+    _require_sound(plan)
+    return plan
+
+
+def _require_sound(plan: Plan) -> None:
+    """Require what `build_plan` promises of names and numbers.
+
+    Raises:
+        RecordError: the file was edited or damaged.
+    """
+    cells, segments = [cell.id for cell in plan.cells], [segment.id for segment in plan.segments]
+    if not cells:
+        raise RecordError("plan.json: got no cells: damaged, or edited")
+    if len({*cells}) < len(cells) or len({*segments}) < len(segments):
+        raise RecordError("plan.json: two cells or two segments of one name: damaged, or edited")
+    if not {segment.cell for segment in plan.segments} <= {*cells}:
+        raise RecordError("plan.json: a segment of a cell that is not there: damaged, or edited")
+    if len({tuple(cell.factors) for cell in plan.cells}) > 1:
+        raise RecordError("plan.json: cells on different axes: damaged, or edited")
 
 
 def _segment_to_json(segment: Segment) -> dict[str, Any]:
@@ -56,14 +81,32 @@ def _segment_to_json(segment: Segment) -> dict[str, Any]:
     }
 
 
+def _cell_from_json(value: Any) -> Cell:
+    return _CELL.validate_json(json.dumps(value), strict=True)
+
+
+def _require_kinds(name: str, column: list[Any]) -> None:
+    """Require a column of one kind: JSON knows nothing of it."""
+    kinds: set[type] = {type(item) for item in column}
+    allowed: list[type] = [int]
+    if name == "is_warmup":
+        allowed = [bool]
+    if name == "offset_ns":
+        allowed = [int, type(None)]
+    if len(kinds) > 1 or not kinds <= {*allowed}:
+        raise ValueError(f"requests.{name} holds something else than numbers")
+
+
 def _segment_from_json(value: dict[str, Any]) -> Segment:
     columns = value["requests"]
+    for name in REQUEST_COLUMNS:
+        _require_kinds(name, columns[name])
     rows = zip(*(columns[name] for name in REQUEST_COLUMNS), strict=True)
     requests = tuple(PlannedRequest(**dict(zip(REQUEST_COLUMNS, row, strict=True))) for row in rows)
     return Segment(
-        id=value["id"],
-        cell=value["cell"],
-        repeat=value["repeat"],
-        n_warmup=value["n_warmup"],
+        id=_TEXT.validate_python(value["id"], strict=True),
+        cell=_TEXT.validate_python(value["cell"], strict=True),
+        repeat=_NUMBER.validate_python(value["repeat"], strict=True),
+        n_warmup=_NUMBER.validate_python(value["n_warmup"], strict=True),
         requests=requests,
     )

@@ -3,10 +3,47 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
+from pydantic import BaseModel, ConfigDict
+
+from harness.records.about import check_shape
+from harness.records.run import RunFolder
+
 SUMMED: Final = frozenset(
     {"n_missing_stamps", "n_starved", "n_due_unsent", "n_users", "n_inexact_prompts"}
 )
 STAMPS_WORST_FIRST: Final = ("user", "tap", "kernel")
+
+
+class _Account(BaseModel):
+    """The figures that anyone looks at, each of the right kind."""
+
+    model_config = ConfigDict(extra="allow", strict=True)
+
+    cpu_share: float | None = None
+    clock_steps: int = 0
+    stamps: str | None = None
+    connections_kept: bool | None = None
+    n_missing_stamps: int = 0
+    n_starved: int = 0
+    n_due_unsent: int = 0
+    n_users: int = 0
+    max_starvation_s: float = 0.0
+    lost_workers: list[str] = []
+    workers: list[dict[str, Any]] = []
+
+
+def read_account(run: RunFolder, session: int) -> dict[str, Any]:
+    """What a session's load left in `client.json`; empty where it left none.
+
+    Raises:
+        RecordError: damaged, or a figure of another kind.
+    """
+    name = run.file_of_session("client.json", session)
+    if not run.has(name):
+        return {}
+    account = run.read_object(name)
+    check_shape(_Account, account, str(run.path / name))
+    return account
 
 
 def worst_account(accounts: Sequence[dict[str, Any]], *, at_once: bool = False) -> dict[str, Any]:

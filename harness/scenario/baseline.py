@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from harness.base.errors import RecordError, SetupError
+from harness.records.about import read_about
 from harness.records.environment import describe
 from harness.records.run import RunFolder
 from harness.scenario.comparable import Described, differences
@@ -37,7 +38,7 @@ def read_description(run: RunFolder) -> Described:
     return Described(
         scenario=validate_scenario(run.read_json("scenario.json"), file),
         environment={k: str(v) for k, v in run.read_object("environment.json").items()},
-        target=run.read_object("run.json", "target")["target"],
+        target=read_about(run)["target"],
     )
 
 
@@ -63,7 +64,7 @@ def recorded_baseline(run: RunFolder) -> Path | None:
     Raises:
         RecordError: it is no longer there.
     """
-    noted = run.read_object("run.json").get(KEY)
+    noted = read_about(run).get(KEY)
     if noted is None:
         return None
     path = Path(str(noted))

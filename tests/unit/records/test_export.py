@@ -42,7 +42,8 @@ FAILED = make_record(
 def make_run(folder: Path, rows: list[RequestRecord], status: str = "complete") -> RunFolder:
     """A run folder whose rows are still in their shard."""
     run = RunFolder.create(folder, new_run_id("small", STARTED))
-    run.write_json("run.json", {"id": run.id, "status": status})
+    about = {"id": run.id, "target": "http://h", "started": "2026", "status": status}
+    run.write_json("run.json", about)
     run.write_json("plan.json", plan_to_json(build_plan(make_scenario())))
     writer = ShardWriter(run.shards, "w0")
     for row in rows:

@@ -45,6 +45,7 @@ def test_no_run_is_no_baseline(tmp_path: Path) -> None:
     with pytest.raises(RecordError, match="no run here"):
         require_baseline(tmp_path, make_scenario())
     run = RunFolder.create(tmp_path, "x")
-    run.write_json("run.json", {"baseline": str(tmp_path / "gone")})
+    about = {"id": "x", "target": "http://h", "started": "2026", "status": "complete"}
+    run.write_json("run.json", {**about, "baseline": str(tmp_path / "gone")})
     with pytest.raises(RecordError, match="gone; name it with --baseline"):
         recorded_baseline(run)
