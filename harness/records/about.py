@@ -33,9 +33,9 @@ class _StoredRun(_Stored):
     started: str
     status: Literal["running", "partial", "complete"]
     finished: str | None = None
-    is_bundled: bool | None = None
+    is_bundled: bool = False
     baseline: str | None = None
-    command: str | None = None
+    command: str = ""
     sessions: Annotated[list[_StoredSession], Field(min_length=1)] | None = None
 
 
