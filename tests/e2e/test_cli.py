@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli_process import command
+
 pytestmark = pytest.mark.e2e
 
 TINY = """
@@ -40,7 +42,7 @@ accelerated = [false, true]
 def tailbreak(*arguments: str, cwd: Path, timeout: float = 120) -> subprocess.CompletedProcess[str]:
     """The CLI as a user runs it, in another folder."""
     return subprocess.run(
-        [sys.executable, "-m", "harness.cli.main", *arguments],
+        command(*arguments),
         cwd=cwd,
         env={**os.environ, "PYTHONPATH": str(Path.cwd()), "COLUMNS": "200"},
         capture_output=True,

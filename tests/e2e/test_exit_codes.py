@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from harness.load import runner
+from tests import cli_process
 from tests.e2e.truth_process import Truth, scenario_values, to_toml, truth_server
 
 pytestmark = pytest.mark.e2e
@@ -94,7 +95,7 @@ def run(name: str, folder: Path, url: str, *options: str, values: dict[str, Any]
 def report(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     """`tailbreak report` on a run."""
     return subprocess.run(
-        [sys.executable, "-m", "harness.cli.main", "report", str(folder), *options],
+        cli_process.command("report", str(folder), *options),
         env=runner.load_environment(), capture_output=True, text=True, check=False, timeout=LIMIT_S,
     )  # fmt: skip
 

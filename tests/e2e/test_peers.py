@@ -17,6 +17,7 @@ import pytest
 
 from harness.load.client.plain_http import PlainHttp
 from harness.load.client.tokenize import TargetTokenizer
+from tests.cli_process import command
 
 pytestmark = [
     pytest.mark.e2e,
@@ -70,7 +71,7 @@ def url() -> Iterator[str]:
 
 def tailbreak(cwd: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "harness.cli.main", *arguments],
+        command(*arguments),
         cwd=cwd,
         env={**os.environ, "PYTHONPATH": str(Path.cwd())},
         capture_output=True,

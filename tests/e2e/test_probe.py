@@ -17,6 +17,7 @@ import pytest
 
 from harness.server.options import ServerOptions
 from harness.server.process import start_server
+from tests.cli_process import command
 
 pytestmark = pytest.mark.e2e
 KEY = "PROBE_TEST_KEY"
@@ -25,7 +26,7 @@ SECRET = "a-key-of-the-test"  # the value of a variable of this test alone
 
 def tailbreak(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "harness.cli.main", *arguments],
+        command(*arguments),
         env={**os.environ, "COLUMNS": "160", **environment},
         capture_output=True,
         text=True,

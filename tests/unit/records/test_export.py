@@ -22,6 +22,7 @@ from harness.records.request import Outcome, RequestRecord
 from harness.records.run import RunFolder, new_run_id
 from harness.records.shard import ShardWriter
 from harness.records.store import PARQUET, compact, iter_rows, read_rows
+from tests.cli_process import command
 from tests.make_records import make_record, make_scenario, records_of
 
 STARTED = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -54,7 +55,7 @@ def make_run(folder: Path, rows: list[RequestRecord], status: str = "complete") 
 
 def export(run: RunFolder, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "harness.cli.main", "records", str(run.path), *arguments],
+        command("records", str(run.path), *arguments),
         capture_output=True,
         text=True,
         check=False,
