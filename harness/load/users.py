@@ -193,7 +193,7 @@ def _open_run(environment: Any) -> None:
 def _set_user_count(environment: Any, n_users: int) -> None:
     """Our classes get the scenario's users, the others what was asked for beyond them."""
     options = environment.parsed_options
-    ours, others = _ours(environment.user_classes), []
+    ours = _ours(environment.user_classes)
     others = [each.__name__ for each in environment.user_classes if each not in ours]
     for number, each in enumerate(ours):
         each.fixed_count = len(range(number, n_users, len(ours)))

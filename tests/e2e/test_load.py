@@ -146,8 +146,9 @@ def test_what_cannot_run_exits_2_and_says_why(
 
 
 def start_slow_run(tmp_path: Path, truth: Truth) -> Locust:
-    """A run that is in the middle of its plan."""
-    process = Locust(tmp_path, truth.url, "--headless", values=scenario_values(concurrency=2))
+    """A run that is in the middle of its plan, and far from its end."""
+    values = scenario_values(concurrency=2, requests_per_cell=200)
+    process = Locust(tmp_path, truth.url, "--headless", values=values)
     wait_for(lambda: len(truth.log()) >= 6)
     return process
 
@@ -185,9 +186,10 @@ def test_a_second_interrupt_cancels_what_is_in_flight(tmp_path: Path) -> None:
 
 
 def test_locusts_run_time_limit_ends_a_run_as_partial(tmp_path: Path) -> None:
-    """-t 1: what was in flight is drained, the exit code says that the plan was not finished."""
+    """-t 2: what was in flight is drained, the exit code says that the plan was not finished."""
+    values = scenario_values(requests_per_cell=200)
     with truth_server(ttft_ms=200) as truth:
-        code, output, process = run_locust(tmp_path, truth.url, "-t", "1")
+        code, output, process = run_locust(tmp_path, truth.url, "-t", "2", values=values)
         log = truth.log()
     opened, records = records_of(process.run_folder)
     assert code == 5, output

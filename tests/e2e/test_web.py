@@ -69,7 +69,7 @@ def test_runs_are_started_stopped_and_started_again(
     values = scenario_values(concurrency=3, requests_per_cell=60)
     values["target"]["api_key_env"] = "TRUTH_KEY"
     with (
-        truth_server(ttft_ms=80) as truth,
+        truth_server(ttft_ms=250) as truth,
         truth_server() as other,
         Page(tmp_path, truth, *processes, values=values) as page,
     ):

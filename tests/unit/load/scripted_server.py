@@ -28,6 +28,7 @@ class ScriptedServer:
     requests: list[bytes] = field(default_factory=list)
     sent_ns: list[int] = field(default_factory=list)
     n_connections: int = 0
+    n_played: int = 0
 
     def __post_init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -75,6 +76,7 @@ class ScriptedServer:
                     time.sleep(step)
                 else:
                     self._do(sock, step)
+        self.n_played += 1
 
     def _do(self, sock: socket.socket, step: str) -> None:
         if step == "read":

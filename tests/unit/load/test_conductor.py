@@ -112,7 +112,7 @@ def test_a_segment_begins_for_all_when_the_one_before_is_done_by_all(tmp_path: P
     crew.say("b", Done(run=crew.run.id, position=0, is_whole=True))
     until(lambda: len(crew.heard(Begin)) == 4)
     crew.conductor.drain(0.0)
-    leading.join(timeout=5)
+    leading.join(timeout=30)
     crew.conductor.close()
     assert crew.conductor.state.lost == []
     assert crew.run.read_json("progress.json")["segments_done"] == 1
@@ -125,7 +125,7 @@ def test_a_worker_that_leaves_in_the_middle_is_lost(tmp_path: Path) -> None:
     leading = gevent.spawn(crew.conductor.run)
     until(lambda: len(crew.heard(Prepare)) == 2)
     crew.say("a", Closed(run=crew.run.id))
-    leading.join(timeout=5)
+    leading.join(timeout=30)
     crew.conductor.close()
     assert [text.split(" (")[0] for text in crew.conductor.state.lost] == ["worker 0"]
     assert crew.heard(End) == ["b"]
@@ -153,13 +153,13 @@ def test_a_repeated_report_counts_once(tmp_path: Path) -> None:
     for sender in ("a", "a", "b"):
         crew.say(sender, report)
     crew.conductor.drain(0.0)
-    leading.join(timeout=5)
+    leading.join(timeout=30)
     crew.conductor.close()
     assert "6 of 56 requests recorded" in crew.conductor.state.summary
 
 
 def until(condition: object) -> None:
     assert callable(condition)
-    with gevent.Timeout(10):
+    with gevent.Timeout(30):
         while not condition():
             gevent.sleep(0.01)

@@ -47,12 +47,18 @@ class Run:
         """Close the run, require that every user has left, and give the priority back."""
         self.solo.close()
         os.setpriority(os.PRIO_PROCESS, 0, self._nice)
-        gevent.joinall(self.greenlets, timeout=5)
+        gevent.joinall(self.greenlets, timeout=30)
         assert all(greenlet.ready() for greenlet in self.greenlets)
 
     def read(self, name: str) -> Any:
         """A JSON file of the run folder."""
         return json.loads((self.path / name).read_text())
+
+
+def wait_for_requests(truth: Truth, n: int) -> None:
+    """Until the server has got so many."""
+    while len(truth.log()) < n:
+        gevent.sleep(0.05)
 
 
 def whole_run(truth: Truth, folder: Path, **load: Any) -> Run:
@@ -171,12 +177,14 @@ def test_a_run_without_a_single_answer_is_no_measurement(tmp_path: Path) -> None
 def test_a_stop_drains_what_is_in_flight(tmp_path: Path) -> None:
     """Stopped in the middle: what was sent is recorded whole, and the run is partial."""
     with truth_server(ttft_ms=100) as truth:
-        run = Run(truth.url, tmp_path, scenario_values())
-        gevent.spawn_later(0.25, run.solo.drain, 5.0)
-        run.to_end()
+        run = Run(truth.url, tmp_path, scenario_values(requests_per_cell=200))
+        gevent.spawn(run.solo.run)
+        wait_for_requests(truth, 6)
+        run.solo.drain(30.0)
+        run.close()
         log = truth.log()
     _, records = records_of(run.path)
-    assert 0 < len(records) == len(log) < 56
+    assert 6 <= len(records) == len(log) < 200
     assert {record.outcome for record in records} == {Outcome.OK_LENGTH}
     assert run.read("run.json")["status"] == "partial"
     assert run.solo.state.exit_code is ExitCode.UNDECIDED
@@ -186,8 +194,10 @@ def test_past_the_grace_requests_are_cancelled_and_recorded(tmp_path: Path) -> N
     """Answers that would take 20 s: each of the four in flight leaves a `cancelled` record."""
     with truth_server(ttft_ms=20_000) as truth:
         run = Run(truth.url, tmp_path, scenario_values())
-        gevent.spawn_later(0.3, run.solo.drain, 0.2)
-        run.to_end()
+        gevent.spawn(run.solo.run)
+        wait_for_requests(truth, 4)
+        run.solo.drain(0.2)
+        run.close()
     _, records = records_of(run.path)
     assert [record.outcome for record in records] == [Outcome.CANCELLED] * 4
     assert all(record.sent_ns for record in records)
@@ -217,8 +227,7 @@ def test_arrivals_that_a_stop_finds_overdue_are_counted(tmp_path: Path) -> None:
         del values["load"]["concurrency"]
         run = Run(truth.url, tmp_path, values)
         gevent.spawn(run.solo.run)
-        while len(truth.log()) < 2:
-            gevent.sleep(0.05)
+        wait_for_requests(truth, 2)
         gevent.sleep(0.2)  # ten arrivals are due within 0.1 s of the first
         run.solo.drain(0.1)
         run.close()
@@ -232,10 +241,10 @@ def test_killed_users_leave_their_records(tmp_path: Path) -> None:
     with truth_server(ttft_ms=20_000) as truth:
         run = Run(truth.url, tmp_path, scenario_values())
         runner = gevent.spawn(run.solo.run)
-        gevent.sleep(0.3)
+        wait_for_requests(truth, 4)
         gevent.killall(run.greenlets)
         run.solo.drain(0.1)
-        runner.join(timeout=5)
+        runner.join(timeout=30)
         run.close()
     _, records = records_of(run.path)
     assert [record.outcome for record in records] == [Outcome.CANCELLED] * 4

@@ -109,7 +109,7 @@ def test_silence_ends_in_idle_timeout() -> None:
     exchange = run("read", CHUNKED + chunked(b"a"), "hold", timeouts=Timeouts(idle_s=0.2))
     assert exchange.failure is Outcome.IDLE_TIMEOUT
     assert exchange.done_ns is not None
-    assert 0.19 < (exchange.ended_ns - exchange.done_ns) / 1e9 < 1.0
+    assert exchange.ended_ns - exchange.done_ns > 190_000_000
 
 
 def test_a_slow_drip_ends_in_total_timeout() -> None:
@@ -146,6 +146,8 @@ def test_a_connection_closed_between_requests_is_replaced_before_sending() -> No
     script: list[Step] = ["read", sized(b"hello"), "close"]
     with serving(script) as server, client_of(server) as client:
         assert client.exchange(REQUEST).failure is None
+        while not server.n_played:
+            gevent.sleep(0.005)
         gevent.sleep(0.05)
         second = client.exchange(REQUEST)
         assert (second.failure, second.is_reused, server.n_connections) == (None, False, 2)
@@ -156,7 +158,9 @@ def test_a_close_unseen_by_the_loop_is_still_detected_before_sending() -> None:
     script: list[Step] = ["read", sized(b"hello"), "close"]
     with serving(script) as server, client_of(server) as client:
         assert client.exchange(REQUEST).failure is None
-        time.sleep(0.05)  # blocks the loop on purpose
+        while not server.n_played:
+            time.sleep(0.005)  # blocks the loop on purpose
+        time.sleep(0.05)
         assert client.exchange(REQUEST).failure is None
 
 
@@ -263,8 +267,12 @@ def test_cancelling_keeps_what_came() -> None:
     """A cancelled request is an exchange with outcome `cancelled` and its pieces."""
     script: list[Step] = ["read", CHUNKED + chunked(b"a"), "hold"]
     with serving(script) as server, client_of(server) as client:
-        gevent.spawn_later(0.1, client.cancel)
-        exchange = client.exchange(REQUEST)
+        exchanging = gevent.spawn(client.exchange, REQUEST)
+        while not server.sent_ns:
+            gevent.sleep(0.005)
+        gevent.sleep(0.2)
+        client.cancel()
+        exchange = exchanging.get()
     assert (exchange.failure, exchange.body) == (Outcome.CANCELLED, b"a")
 
 
@@ -286,12 +294,12 @@ def test_a_stream_that_ended_without_closing_is_cut_short() -> None:
         exchange = client.exchange(asked)
     assert (exchange.failure, exchange.is_cut_short) == (None, True)
     assert exchange.done_ns is not None
-    assert 0.9 < (exchange.ended_ns - exchange.done_ns) / 1e9 < 2.0
+    assert 0.9 < (exchange.ended_ns - exchange.done_ns) / 1e9 < 20  # `hold` would end it after 30
 
 
 def test_two_clients_share_the_loop() -> None:
     """A slow answer does not hold up a fast one."""
-    slow: list[Step] = ["read", 0.3, sized(b"slow")]
+    slow: list[Step] = ["read", 1.0, sized(b"slow")]
     fast: list[Step] = ["read", sized(b"fast")]
     with serving(slow, fast) as server, client_of(server) as one, client_of(server) as two:
         first = gevent.spawn(one.exchange, REQUEST)

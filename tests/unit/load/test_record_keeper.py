@@ -72,7 +72,7 @@ def keep(n: int) -> tuple[list[RequestRecord], list[Exception], SlowAdapter, Rec
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    with gevent.Timeout(5):
+    with gevent.Timeout(30):
         while not condition():
             gevent.sleep(0.002)
 
