@@ -101,9 +101,12 @@ def report(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
 
 
 def values(limits: dict[str, float] | None = None, **load: Any) -> dict[str, Any]:
-    """A small scenario that asks for the median of TTFT in two cells."""
+    """A small scenario that asks for the median of TTFT in two cells.
+
+    Four in flight, so that one pause of a busy machine is felt by few of a cell's requests.
+    """
     return {
-        **scenario_values(**{"requests_per_cell": 24, "concurrency": 8, **load}),
+        **scenario_values(**{"requests_per_cell": 32, "concurrency": 4, **load}),
         "axes": {"prompt_tokens": [32, 64]},
         "analysis": MEDIAN,
         "limits": limits or {},
@@ -111,10 +114,12 @@ def values(limits: dict[str, float] | None = None, **load: Any) -> dict[str, Any
 
 
 def assert_row(ended: Ended, code: int, *words: str) -> None:
-    """The row's code and words; or 5 where the report says that the client voided cells."""
+    """The row's code and words; or 5 where the report says that the client voided cells.
+
+    Here or in the baseline, whose void cells are among its caveats.
+    """
     assert "Traceback" not in ended.text
-    states = [cell["state"] for cell in ended.report["cells"]]
-    if ended.code == 5 != code and "invalid-client" in states:
+    if ended.code == 5 != code and "invalid-client" in json.dumps(ended.report):
         return
     assert ended.code == code, ended.text
     assert all(word in ended.text for word in words), ended.text
@@ -144,9 +149,15 @@ def failing() -> Iterator[Truth]:
 
 @pytest.fixture(scope="module")
 def baseline(tmp_path_factory: pytest.TempPathFactory, fast: Truth) -> str:
-    """A run of the fast server: also row 0 of `tailbreak run`."""
-    ended = run("tailbreak", tmp_path_factory.mktemp("baseline"), fast.url, values=values())
-    assert_row(ended, 0, "pass")
+    """A run of the fast server: also row 0 of `tailbreak run`.
+
+    Made again where a busy machine voided a cell: all that compare with it would be undecided.
+    """
+    for _ in range(3):
+        ended = run("tailbreak", tmp_path_factory.mktemp("baseline"), fast.url, values=values())
+        assert_row(ended, 0, "pass")
+        if {cell["state"] for cell in ended.report["cells"]} == {"fixed"}:
+            break
     return str(ended.run)
 
 
@@ -194,7 +205,7 @@ def test_2_no_baseline(name: str, tmp_path: Path, fast: Truth, baseline: str) ->
     n_before = len(fast.log())
     ended = run(name, tmp_path, fast.url, "--baseline", baseline, values=values(concurrency=3))
     assert ended.code == 2, ended.text
-    assert "load.concurrency: 8 in the baseline, 3 here" in ended.text
+    assert "load.concurrency: 4 in the baseline, 3 here" in ended.text
     assert len(fast.log()) == n_before
     assert not ended.runs.exists()
 
