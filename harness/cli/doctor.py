@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.base.errors import ExitCode
+from harness.records.run import RUNS_DIR
 
 if TYPE_CHECKING:
     from harness.cli.check import Check
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 def doctor(
     runs_dir: Annotated[
         Path, typer.Option(help="Where run folders will go.", metavar="DIR")
-    ] = Path("reports/runs"),
+    ] = RUNS_DIR,
     as_json: Annotated[bool, typer.Option("--json", help="The checks as one JSON object.")] = False,
 ) -> None:
     """Look at this machine: clocks, cores, limits, disk, GPU, optional programs.

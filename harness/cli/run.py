@@ -11,6 +11,7 @@ import typer
 
 from harness.base.errors import SetupError
 from harness.cli.drive import drive, finish, is_complete, server, server_options
+from harness.records.run import RUNS_DIR
 
 if TYPE_CHECKING:
     from harness.records.lock import RunLock
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 Driving = Callable[["RunFolder", str, "RunLock"], int]
 """Runs the load process on a folder, against a URL, under a lock; its exit code."""
-RUNS_DIR = Path("reports/runs")
 
 
 def run(

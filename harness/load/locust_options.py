@@ -11,11 +11,11 @@ from harness.base.errors import SetupError
 from harness.load.resumed import resumed_target
 from harness.load.session import api_key, check_target, reopen
 from harness.records.about import read_about
+from harness.records.run import RUNS_DIR
 from harness.scenario.baseline import require_baseline
 from harness.scenario.read import read_scenario
 from harness.scenario.schema import Scenario
 
-DEFAULT_RUNS_DIR = "reports/runs"
 LOOPBACK = "127.0.0.1"
 
 
@@ -40,7 +40,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     _add(
         group, "--runs-dir", "DIR", "TAILBREAK_RUNS_DIR",
-        "where run folders are made", default=DEFAULT_RUNS_DIR,
+        "where run folders are made", default=str(RUNS_DIR),
     )  # fmt: skip
 
 

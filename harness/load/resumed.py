@@ -10,7 +10,7 @@ from typing import Any
 from harness.base.errors import ExitCode, SetupError, TailbreakError
 from harness.load.session import Session, recorded, reopen, resume, settle, target_to_resume
 from harness.records.lock import RunLock
-from harness.records.run import RunFolder
+from harness.records.run import RUNS_DIR, RunFolder
 
 
 class NothingToResume(TailbreakError):  # noqa: N818  what was asked for is there: no error
@@ -77,6 +77,8 @@ def _refuse_contradictions(options: Any, path: Path) -> None:
         for name in ("scenario", "run_folder")
         if getattr(options, name)
     ]
+    if Path(options.runs_dir) != RUNS_DIR:
+        given.append("--runs-dir")
     if given:
         raise SetupError(
             f"{' and '.join(given)} cannot be given with --resume: {path} holds its own scenario, "

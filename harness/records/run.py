@@ -16,10 +16,12 @@ import os
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from harness.base.errors import RecordError, SetupError
 
+RUNS_DIR: Final = Path("reports/runs")
+"""Where runs go unless another folder is named."""
 _serial = itertools.count()
 
 

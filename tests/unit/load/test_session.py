@@ -18,7 +18,7 @@ from harness.load.resumed import resumed_session
 from harness.plan.build import build_plan
 from harness.records.lock import RunLock
 from harness.records.request import Outcome, RequestRecord
-from harness.records.run import RunFolder
+from harness.records.run import RUNS_DIR, RunFolder
 from harness.records.shard import ShardWriter
 from harness.scenario.read import validate_scenario
 from tests.e2e.truth_process import scenario_values
@@ -159,9 +159,24 @@ def test_a_target_without_the_runs_model_is_refused(tmp_path: Path) -> None:
         scripted_server(models='{"data": [{"id": "other"}]}') as url,
         pytest.raises(SetupError, match=r"does not serve truth any more.*it serves other"),
     ):
-        resumed_session(Namespace(resume=str(run.path), scenario=None, run_folder=None), url)
+        resumed_session(options_of(run.path), url)
     assert len(run.read_json("run.json")["sessions"]) == 1
     RunLock(run).release()  # a refusal holds nothing back
+
+
+def options_of(run: Path, **given: str) -> Namespace:
+    """What Locust's command line says of `--resume` and of what was given beside it."""
+    usual = {"scenario": None, "run_folder": None, "runs_dir": str(RUNS_DIR)}
+    return Namespace(resume=str(run), **{**usual, **given})
+
+
+@pytest.mark.parametrize("option", ["scenario", "run_folder", "runs_dir"])
+def test_what_a_resumed_run_would_ignore_is_refused(tmp_path: Path, option: str) -> None:
+    """Locust's options for a new run are named, and nothing is noted."""
+    run = make_run(tmp_path)
+    with pytest.raises(SetupError, match=f"--{option.replace('_', '-')} cannot be given"):
+        resumed_session(options_of(run.path, **{option: "elsewhere"}), DEAD)
+    assert len(run.read_json("run.json")["sessions"]) == 1
 
 
 def test_a_target_says_what_it_is() -> None:
