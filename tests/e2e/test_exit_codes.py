@@ -153,12 +153,19 @@ def baseline(tmp_path_factory: pytest.TempPathFactory, fast: Truth) -> str:
 
     Made again where a busy machine voided a cell: all that compare with it would be undecided.
     """
-    for _ in range(3):
-        ended = run("tailbreak", tmp_path_factory.mktemp("baseline"), fast.url, values=values())
+
+    def made() -> Ended:
+        folder = tmp_path_factory.mktemp("baseline")
+        ended = run("tailbreak", folder, fast.url, values=values())
         assert_row(ended, 0, "pass")
-        if {cell["state"] for cell in ended.report["cells"]} == {"fixed"}:
-            break
-    return str(ended.run)
+        return ended
+
+    tries = (made() for _ in range(3))
+    good = (each for each in tries if {c["state"] for c in each.report["cells"]} == {"fixed"})
+    first = next(good, None)
+    if first is None:
+        pytest.skip("too busy a machine: the baseline had void cells three times")
+    return str(first.run)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
