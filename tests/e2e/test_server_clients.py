@@ -132,7 +132,7 @@ def test_a_slow_reader_delays_nobody(client: Client, server: RunningServer) -> N
             reading = threading.Thread(target=read_to_the_end, args=(raw,))
             if not is_slow:
                 reading.start()
-            eventually(lambda: client.value("mc_accel_running_sequences") == 1, 10)
+            eventually(lambda: client.value("mc_accel_running_sequences") == 1, 60)
             times = read_events(client, light)
             gaps = [after - at for at, after in pairwise(times)]
             seen[is_slow].append((times[0], median(gaps)))
@@ -140,7 +140,7 @@ def test_a_slow_reader_delays_nobody(client: Client, server: RunningServer) -> N
             raw.shutdown(socket.SHUT_RDWR)
             if not is_slow:
                 reading.join()
-        eventually(lambda: client.value("mc_accel_running_sequences") == 0, 10)
+        eventually(lambda: client.value("mc_accel_running_sequences") == 0, 60)
     ratios = [
         median(slow[part] for slow in seen[True]) / median(fast[part] for fast in seen[False])
         for part in (0, 1)
@@ -255,7 +255,7 @@ def test_planted_drops_cut_every_third_stream(faulty: tuple[RunningServer, Path]
     for end in (b"[DONE]", b'"finish_reason":"length"'):
         assert [end in text for text in texts] == [True, True, False] * 2
     assert client.post("/v1/completions", ask(max_tokens=2)).status == 200
-    eventually(lambda: client.value("mc_accel_running_sequences") == 0, 10)
+    eventually(lambda: client.value("mc_accel_running_sequences") == 0, 60)
     path = {"path": "baseline"}
     assert client.value("mc_accel_requests_total", outcome="dropped", **path) == 2
     assert client.value("mc_accel_fault_info", fault="drop:1/3") == 1
