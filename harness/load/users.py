@@ -218,6 +218,8 @@ def _on_message(environment: Any, msg: Any, **_kwargs: Any) -> None:
 
 
 def _on_test_start(environment: Any, **_kwargs: Any) -> None:
+    while not hasattr(environment, "tailbreak"):
+        gevent.sleep(0.01)  # a worker may be told to spawn before Locust has let it initialise
     runner = environment.runner
     if isinstance(runner, WorkerRunner):
         report = partial(fire_request, environment)

@@ -33,12 +33,16 @@ del OPEN["load"]["concurrency"]
 
 
 def start(
-    folder: Path, truth: Truth, *options: str, values: dict[str, Any] | None = None
+    folder: Path,
+    truth: Truth,
+    *options: str,
+    values: dict[str, Any] | None = None,
+    locustfile: Path = GRID,
 ) -> Locust:
     port = str(free_port())
     return Locust(
         folder, truth.url, "--headless", "--master-bind-port", port, "--master-port", port,
-        *options, values=values, with_report=False,
+        *options, values=values, with_report=False, locustfile=locustfile,
     )  # fmt: skip
 
 
@@ -70,6 +74,34 @@ def test_two_processes_send_the_plan_once_and_segments_never_overlap(
     if values is OPEN:
         assert_one_schedule(session, records)
     assert [worker["n_users"] for worker in client_of(process)["workers"]] in ([2, 1], [3, 3])
+
+
+SLOW_START = """
+import gevent
+from locust.runners import WorkerRunner
+from harness.load.users import GridUser
+
+connect = WorkerRunner.connect_to_master
+
+def connect_slowly(runner):
+    connect(runner)
+    gevent.sleep(1.5)
+
+WorkerRunner.connect_to_master = connect_slowly
+"""
+
+
+def test_a_worker_that_is_told_to_spawn_before_it_is_ready_takes_part(tmp_path: Path) -> None:
+    """The master's word can overtake a busy worker's own start: it waits, and nothing is lost."""
+    slow = tmp_path / "slow.py"
+    slow.write_text(SLOW_START)
+    with truth_server(ttft_ms=10) as truth:
+        process = start(tmp_path, truth, "--processes", "2", locustfile=slow)
+        code, output = process.to_end()
+    session, records = records_of(process.run_folder)
+    assert code == 0, output
+    assert len(records) == session.plan.n_requests
+    assert set(Counter(record.worker for record in records)) == {0, 1}
 
 
 def assert_one_schedule(session: Any, records: list[Any]) -> None:
