@@ -9,6 +9,7 @@ from harness.findings.rules import (
     lost_workers,
     missing_requests,
     path_mismatch,
+    planted_faults,
     sessions,
     stamp_source,
 )
@@ -20,6 +21,7 @@ RULES: tuple[Rule, ...] = (
     lost_workers.check,
     sessions.check,
     path_mismatch.check,
+    planted_faults.check,
     dispatch_lag.check,
     clock_step.check,
     stamp_source.check,

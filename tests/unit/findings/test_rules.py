@@ -14,6 +14,7 @@ from harness.findings.rules import (
     lost_workers,
     missing_requests,
     path_mismatch,
+    planted_faults,
     sessions,
     stamp_source,
 )
@@ -55,6 +56,18 @@ def test_every_rule_is_listed() -> None:
 def only(doubts: list[Doubt]) -> Doubt:
     assert len(doubts) == 1, doubts
     return doubts[0]
+
+
+def test_planted_faults_are_named_where_the_server_is_ours() -> None:
+    """A run of a slowed server never passes for one of a plain one; another's server has none."""
+    scenario = make_scenario()
+    server = scenario.target.server.model_copy(update={"faults": "attention:40%"})
+    for url, n in ((None, 1), ("http://127.0.0.1:1", 0)):
+        target = scenario.target.model_copy(update={"server": server, "url": url})
+        evidence = make_evidence(scenario=scenario.model_copy(update={"target": target}))
+        doubts = planted_faults.check(evidence)
+        assert len(doubts) == n
+        assert all("attention:40%" in doubt.text for doubt in doubts)
 
 
 @pytest.mark.parametrize("outcome", [o for o in Outcome if not (o.is_ok or o is Outcome.CANCELLED)])
