@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from harness.base.api_key import hide_key
 from harness.load.client import answer as answers
 from harness.load.client import told
 from harness.load.client.adapter import Ask, no_pause
@@ -115,6 +116,8 @@ class _OpenAi:
             verdict = Verdict(Outcome.EVENT_TOO_LARGE, str(error))
         except zlib.error as error:
             verdict = Verdict(Outcome.PROTOCOL_ERROR, f"damaged compressed body: {error}")
+        if verdict.error is not None:
+            verdict = verdict._replace(error=hide_key(verdict.error, ask.api_key))
         _note_lengths(answer, ask)
         _note_path(exchange, answer, ask)
         return _record(exchange, answer, verdict)

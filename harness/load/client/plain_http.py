@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from harness.base.api_key import hide_key
 from harness.base.errors import SetupError
 from harness.load.client.endpoint import split_url
 from harness.load.client.exchange import bounded
@@ -51,6 +52,7 @@ class PlainHttp:
         self._timeout_s = timeout_s
         self._is_late = False
         self._base = parts.path.rstrip("/").removesuffix("/v1")
+        self._key = api_key
         self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
         self._connection = http.client.HTTPConnection(
             parts.hostname, parts.port or 80, timeout=timeout_s
@@ -114,7 +116,7 @@ class PlainHttp:
             if self._is_late:
                 raise http.client.HTTPException("late")
             headers = {name.lower(): value for name, value in response.getheaders()}
-            return Reply(response.status, bytes(body), headers)
+            return Reply(response.status, _without(bytes(body), self._key), headers)
         finally:
             deadline.cancel()
 
@@ -122,3 +124,10 @@ class PlainHttp:
         self._is_late = True
         with contextlib.suppress(OSError):
             sock.shutdown(socket.SHUT_RDWR)
+
+
+def _without(body: bytes, key: str | None) -> bytes:
+    """The body, which messages show, with our key hidden where the server repeats it."""
+    if key is None or key.encode() not in body:
+        return body
+    return hide_key(body.decode("utf-8", "replace"), key).encode()

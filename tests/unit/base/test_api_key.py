@@ -1,6 +1,6 @@
 import pytest
 
-from harness.base.api_key import read_api_key
+from harness.base.api_key import hide_key, read_api_key
 from harness.base.errors import SetupError
 
 
@@ -26,3 +26,20 @@ def test_a_plain_key_is_read_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """Punctuation and inner spaces are part of a key."""
     monkeypatch.setenv("SOME_KEY", "sk-a b/+=")
     assert read_api_key("SOME_KEY", "--api-key-env") == "sk-a b/+="
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("bad key sk-12345678, go", "bad key [key], go"),
+        ("sk-12345678sk-12345678", "[key][key]"),
+        ("cut here: sk-1234…", "cut here: [key]"),
+        ("cut here: sk-12345", "cut here: [key]"),
+        ("sk-1 is another", "sk-1 is another"),
+        ("", ""),
+    ],
+)
+def test_a_key_that_a_server_repeats_is_hidden(text: str, shown: str) -> None:
+    """Whole or cut off where the text was bounded; other words stay."""
+    assert hide_key(text, "sk-12345678") == shown
+    assert hide_key(text, None) == hide_key(text, "sk") == text

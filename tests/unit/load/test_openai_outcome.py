@@ -1,6 +1,7 @@
 """Every ending of a stream that was seen in the field has its one outcome."""
 
 import zlib
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -248,3 +249,11 @@ def test_completions_have_the_same_endings() -> None:
     given = exchange(event(chunk), event(last), usage(1), DONE)
     record = OpenAiCompletions().decode(given, ASK, keep_text=True)
     assert (record.outcome, record.text, record.n_output_tokens) == (Outcome.OK_LENGTH, "hi", 1)
+
+
+def test_a_key_that_the_server_repeats_is_not_recorded() -> None:
+    """Gateways answer with the key they refuse: the record's error has a word in its place."""
+    body = b'{"error": {"message": "no such key: sk-12345678"}}'
+    given = replace(exchange(body), status=401)
+    record = OpenAiChat().decode(given, replace(ASK, api_key="sk-12345678"))
+    assert record.error == "HTTP 401: no such key: [key]"
