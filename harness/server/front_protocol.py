@@ -12,7 +12,7 @@ import json
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from harness.server.api_error import ApiError
 
@@ -39,6 +39,7 @@ class FrontProtocol(HttpToolsProtocol):
         self._is_in_head = True
         self._n_body = 0
         self._n_other = 0
+        self._cycles: list[RequestResponseCycle] = []
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Expect a request."""
@@ -46,8 +47,16 @@ class FrontProtocol(HttpToolsProtocol):
         self._expect_request()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Expect nothing any more."""
+        """Expect nothing any more, and tell every request that its client is gone.
+
+        uvicorn tells the last one that came: of requests sent in a row, not the one that is being
+        answered.
+        """
         super().connection_lost(exc)
+        self.pipeline.clear()
+        for cycle in self._cycles:
+            cycle.disconnected = cycle.disconnected or not cycle.response_complete
+            cycle.message_event.set()
         _cancel(self._arrival)
         _cancel(self._departure)
 
@@ -74,6 +83,8 @@ class FrontProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Begin to answer."""
         super().on_headers_complete()
+        open_cycles = [cycle for cycle in self._cycles if not cycle.response_complete]
+        self._cycles = [*open_cycles, self.cycle]
         self._is_in_head = False
 
     def on_body(self, body: bytes) -> None:

@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import sqlite3
+import struct
 import subprocess
 import sys
 import threading
@@ -177,6 +178,23 @@ def faulty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunningSe
     options = ServerOptions(port=0, journal=journal, faults="store:40ms,drop:1/3")
     with start_server(options) as running:
         yield running, journal
+
+
+def test_who_leaves_amid_several_requests_in_a_row_has_left(
+    client: Client, server: RunningServer
+) -> None:
+    """Four streams asked at once on a connection that breaks: the first ends, nothing is logged."""
+    before = client.value("mc_accel_requests_total", path="baseline", outcome="cancelled")
+    body = json.dumps(ask(max_tokens=1000, ignore_eos=True, stream=True)).encode()
+    head = f"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
+    with socket.create_connection((client.host, client.port), timeout=60) as to:
+        to.sendall((head.encode() + body) * 4)
+        assert to.recv(100).startswith(b"HTTP/1.1 200")
+        to.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    name, labels = "mc_accel_requests_total", {"path": "baseline", "outcome": "cancelled"}
+    eventually(lambda: client.value(name, **labels) == before + 1, within_s=60)
+    assert client.value("mc_accel_requests_total", path="baseline", outcome="error") == 0
+    assert "Traceback" not in everything_logged(server)
 
 
 def test_stray_line_ends_hold_no_connection(client: Client) -> None:
