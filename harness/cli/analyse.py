@@ -90,8 +90,28 @@ def analyse(run: RunFolder, baseline: Path | None = None) -> Report:
 def _judge_cells(run: RunFolder) -> tuple[Evidence, list[Doubt], list[Cell]]:
     """What a run left behind, what the rules doubt of it, and its cells."""
     evidence = read_evidence(run)
-    unknown = set(evidence.rows["cell"]) - {cell.id for cell in evidence.plan.cells}
-    if unknown:
-        raise RecordError(f"{run.path}: rows of cells that the plan does not have: {unknown}")
+    _require_planned(run, evidence)
     doubts = [doubt for rule in RULES for doubt in rule(evidence)]
     return evidence, doubts, summarise_cells(evidence, doubts)
+
+
+def _require_planned(run: RunFolder, evidence: Evidence) -> None:
+    """Require that each row is of the plan: its cell, and its request but for repeated warm-ups.
+
+    Raises:
+        RecordError: rows and plan are not of one run, or the plan was edited.
+    """
+    known = {
+        (segment.cell, segment.id, request.index)
+        for segment in evidence.plan.segments
+        for request in segment.requests
+    }
+    cells, segments, indices = (evidence.rows[name] for name in ("cell", "segment", "index"))
+    rows = zip(cells, segments, (max(index, -1 - index) for index in indices), strict=True)
+    unknown = sorted(set(rows) - known)
+    if unknown:
+        cell, segment, index = unknown[0]
+        raise RecordError(
+            f"{run.path}: {len(unknown)} recorded requests are not in its plan.json, such as "
+            f"number {index} of segment {segment} on cell {cell}: damaged, or edited"
+        )

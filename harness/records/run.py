@@ -47,19 +47,19 @@ class RunFolder:
         Raises:
             SetupError: the folder cannot be made.
         """
-        for counter in range(1000):
-            path = runs_dir / (run_id if counter == 0 else f"{run_id}-{counter}")
-            try:
-                path.mkdir(parents=True)
-                (path / "shards").mkdir()
-            except FileExistsError:
-                continue
-            except OSError as error:
-                raise SetupError(
-                    f"cannot create the run folder {path}: {error.strerror}; "
-                    "choose another with --runs-dir"
-                ) from error
-            return cls(path)
+        try:
+            runs_dir.mkdir(parents=True, exist_ok=True)  # a file, or a link to nowhere, ends here
+            for counter in range(1000):
+                path = runs_dir / (run_id if counter == 0 else f"{run_id}-{counter}")
+                with contextlib.suppress(FileExistsError):
+                    path.mkdir()
+                    (path / "shards").mkdir()
+                    return cls(path)
+        except OSError as error:
+            raise SetupError(
+                f"cannot create the run folder {runs_dir / run_id}: {error.strerror}; "
+                "choose another with --runs-dir"
+            ) from error
         raise SetupError(f"{runs_dir / run_id}: a thousand runs of this name within one second")
 
     @classmethod

@@ -383,3 +383,33 @@ def test_plan_counts_the_calls_of_chains() -> None:
     n_prompt = (18 * 192 + 16 * (1 + 3 + 10 + 21)) * 2 * 56
     assert "560 requests, 2,016 calls in 20 segments" in shown
     assert f"at least {n_prompt:,} prompt tokens" in shown
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "value"),
+    [
+        ("run.json", ("sessions",), 5),
+        ("plan.json", ("segments",), []),
+        ("plan.json", ("cells", 0, "factors"), None),
+        ("client.json", ("clock_steps",), "many"),
+        ("scenario.json", ("axes",), []),
+    ],
+)
+def test_an_edited_run_is_told(
+    finished: tuple[Path, str],
+    tmp_path: Path,
+    name: str,
+    path: tuple[str | int, ...],
+    value: object,
+) -> None:
+    """A value of another kind, or a plan without what is recorded: exit 2 and the file."""
+    run = tmp_path / "run"
+    shutil.copytree(finished[0], run)
+    holder = whole = json.loads((run / name).read_text(encoding="utf-8"))
+    for key in path[:-1]:
+        holder = holder[key]
+    holder[path[-1]] = value
+    (run / name).write_text(json.dumps(whole), encoding="utf-8")
+    done = tailbreak("report", str(run), cwd=tmp_path)
+    assert (done.returncode, name in done.stderr) == (2, True), done.stderr
+    assert "Traceback" not in done.stderr

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from harness.base.errors import RecordError
+from harness.base.errors import RecordError, SetupError
 from harness.records.about import read_about
 from harness.records.client_account import read_account
 from harness.records.run import RunFolder
@@ -61,3 +61,15 @@ def test_the_loads_account_is_checked_too(tmp_path: Path) -> None:
     run = make_folder(tmp_path, client={"clock_steps": "many", "lost_workers": 5})
     with pytest.raises(RecordError, match=r"client\.json: .*clock_steps: .*lost_workers: "):
         read_account(run, 1)
+
+
+@pytest.mark.parametrize("kind", ["file", "link to nowhere"])
+def test_where_no_run_folder_can_be_made_is_said(tmp_path: Path, kind: str) -> None:
+    """A file, or a link to nowhere, in the runs folder's place: what is wrong and what to do."""
+    runs = tmp_path / "runs"
+    if kind == "file":
+        runs.write_text("x", encoding="utf-8")
+    else:
+        runs.symlink_to(tmp_path / "gone")
+    with pytest.raises(SetupError, match="cannot create the run folder .*File exists.*--runs-dir"):
+        RunFolder.create(runs, "x")
