@@ -71,5 +71,5 @@ def test_where_no_run_folder_can_be_made_is_said(tmp_path: Path, kind: str) -> N
         runs.write_text("x", encoding="utf-8")
     else:
         runs.symlink_to(tmp_path / "gone")
-    with pytest.raises(SetupError, match="cannot create the run folder .*File exists.*--runs-dir"):
+    with pytest.raises(SetupError, match=r"cannot create the run folder .*File exists.*--runs-dir"):
         RunFolder.create(runs, "x")
