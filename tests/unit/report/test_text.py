@@ -12,9 +12,19 @@ def test_line_is_bounded_and_counts_what_it_leaves_out() -> None:
 
 def test_a_megabyte_is_cheap() -> None:
     """A text of a megabyte is cut without walking through it."""
-    started = time.perf_counter()
-    assert len(line("<b>" * 350_000)) < 340
-    assert time.perf_counter() - started < 0.1
+
+    def best(text: str) -> float:
+        times = []
+        for _ in range(5):
+            started = time.process_time()
+            assert len(line(text)) < 340
+            times.append(time.process_time() - started)
+        return min(times)
+
+    assert (
+        best("<b>" * 3_500_000)
+        < 5 * best("<b>" * 350_000) + time.get_clock_info("process_time").resolution
+    )
 
 
 @pytest.mark.parametrize(
