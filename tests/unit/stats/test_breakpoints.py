@@ -259,7 +259,7 @@ def test_refusals(x: list[float], y: list[float], se: list[float], match: str) -
 
 @pytest.mark.parametrize("n", [7, 12])
 def test_speed(n: int) -> None:
-    """A search costs less than 100 least-squares fits of its 999 draws for each cell (best of 3)."""
+    """A search costs less than 100 least-squares fits of 999 draws for each cell (best of 3)."""
     searches, floors = [], []
     draws, basis = np.random.default_rng(0).normal(size=(n, 999)), np.vander(axis(n), 5)
     for seed in range(3):

@@ -1,5 +1,6 @@
 import math
 import time
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -123,9 +124,12 @@ def test_speed() -> None:
     def ratio(values: np.typing.NDArray[np.float64]) -> float:
         times: list[list[float]] = [[], []]
         for _ in range(5):
-            for kind, work in enumerate(
-                (lambda: quantile_interval(values, 0.99), values.copy().sort)
-            ):
+            copy = values.copy()
+            works: tuple[Callable[[], object], ...] = (
+                lambda: quantile_interval(values, 0.99),
+                copy.sort,
+            )
+            for kind, work in enumerate(works):
                 start = time.process_time()
                 work()
                 times[kind].append(time.process_time() - start)
