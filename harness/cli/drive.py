@@ -1,10 +1,8 @@
 """From a prepared run folder to its verdict: the server, the load process, the report."""
 
-import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
@@ -106,7 +104,7 @@ def finish(folder: "RunFolder", code: int) -> None:
         )
     result = analyse(folder)
     page = write_report(result, folder.path)
-    show_verdict(result, Path(os.path.relpath(page)))
+    show_verdict(result, page)
     show_next_step(result, folder)
     raise typer.Exit(int(EXIT_OF_STATUS[result.verdict.status]))
 

@@ -8,6 +8,8 @@ import typer
 from harness.base.errors import ExitCode
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from harness.records.run import RunFolder
     from harness.report.schema import Report
 
@@ -33,9 +35,32 @@ def show_verdict(report: "Report", page: Path) -> None:
     colour = "green" if EXIT_OF_STATUS[report.verdict.status] is ExitCode.PASS else "yellow"
     title = f"{report.run.scenario}: {report.verdict.status}"
     console.print(Panel(Text(report.verdict.text), title=Text(title), border_style=colour))
+    _show_slowest(report, console)
     for caveat in report.validity.caveats:
         console.print(Text(f"caveat: {caveat}"))
-    console.print(Text(f"report: {page}"), soft_wrap=True)
+    inside = page.absolute().is_relative_to(Path.cwd())
+    shown = page.absolute().relative_to(Path.cwd()) if inside else page
+    console.print(Text(f"report: {shown}"), soft_wrap=True)
+
+
+def _show_slowest(report: "Report", console: "Console") -> None:
+    """The slowest cells, the quantile with its interval and unit."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from harness.report.summary import slowest_cells
+
+    name, rows = slowest_cells(report)
+    if not rows:
+        return
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    table.add_column("slowest cells")
+    for column in (name, "requests", "failed"):
+        table.add_column(column, justify="right")
+    table.add_column("state")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    console.print(table)
 
 
 def show_next_step(report: "Report", run: "RunFolder") -> None:

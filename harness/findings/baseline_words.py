@@ -8,6 +8,8 @@ from harness.findings.text import short
 from harness.findings.words import metric_words, where_words
 
 RUN_LIMIT = 80
+LARGEST_TOLD = 10.0
+"""Relative slowdown; a size beyond it says only that there are far too few requests."""
 
 
 def baseline_sentence(found: BaselineComparison, cells: Sequence[Cell]) -> str:
@@ -58,4 +60,6 @@ def _most(found: BaselineComparison, cells: Sequence[Cell]) -> str:
 def _detectable(found: BaselineComparison) -> str:
     if found.detectable_effect is None:
         return ""
+    if found.detectable_effect > LARGEST_TOLD:
+        return f"; not even one of {percent(LARGEST_TOLD)} was sure to be seen"
     return f"; a slowdown above {percent(found.detectable_effect)} would have been seen everywhere"

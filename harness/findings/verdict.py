@@ -21,6 +21,7 @@ from harness.findings.finding import (
 )
 from harness.findings.quantity import many
 from harness.findings.words import break_sentences, comparison_sentence, metric_words
+from harness.stats.quantile_ci import n_for_finite
 
 PRECEDENCE: Final[tuple[VerdictStatus, ...]] = (
     "invalid",
@@ -58,6 +59,7 @@ def judge(
     if answers and answers[0][0] == "invalid":
         return Verdict(status="invalid", text=answers[0][1])
     sentences = [text for _, text in answers] + break_sentences(breakpoints)
+    sentences.append(_too_few(evidence, cells))
     if comparison is not None:
         sentences.append(comparison_sentence(comparison, cells, breakpoints))
     sentences.append(_left_out(cells))
@@ -79,7 +81,8 @@ def _void(
         return "undecided", f"The run is partial: {n_missing} of {n} planned requests are missing."
     unjudged = [item for item in breakpoints if item.kind == "none" and not item.detectable_effect]
     if unjudged and any(cell.state == "invalid-client" for cell in cells):
-        return "undecided", f"{len(unjudged)} of {len(breakpoints)} curves cannot be judged."
+        of = many(len(breakpoints), "curve")
+        return "undecided", f"{len(unjudged)} of {of} cannot be judged."
     return None
 
 
@@ -92,6 +95,20 @@ def _ends(evidence: Evidence) -> str:
     errors = rows["error"].dropna()
     first = f"; first: {str(errors.iloc[0])[:MAX_ERROR]}" if len(errors) else ""
     return f" Recorded: {counts}{first}."
+
+
+def _too_few(evidence: Evidence, cells: Sequence[Cell]) -> str:
+    """How many requests are missing where few cells can carry an upper bound; else empty."""
+    analysis = evidence.scenario.analysis
+    needed = n_for_finite(analysis.q, analysis.confidence)
+    worth = [int(cell.n_effective or 0) for cell in cells if cell.state not in VOID]
+    if not worth or 2 * sum(n >= needed for n in worth) >= len(worth):
+        return ""
+    held = f"{min(worth)} to {max(worth)}" if min(worth) < max(worth) else f"{worth[0]}"
+    return (
+        f"Too few requests for {metric_words(analysis.metric, analysis.q)}: an upper bound needs "
+        f"{needed} independent ones in a cell, these hold {held}."
+    )
 
 
 def _left_out(cells: Sequence[Cell]) -> str:

@@ -101,8 +101,11 @@ def _quiet_curves(breakpoints: Sequence[Breakpoint]) -> str:
     n_blind = sum(b.detectable_effect is None for b in without)
     if not without:
         return ""
+    of = f"{len(without)} of {quantity.many(len(breakpoints), 'curve')}"
+    if n_blind == len(without):
+        return f"On {of} a break cannot be told from a smooth curve."
     blind = f"; on {n_blind} of them one cannot be told from a smooth curve" if n_blind else ""
-    return f"No break on {len(without)} of {len(breakpoints)} curves{blind}."
+    return f"No break on {of}{blind}."
 
 
 def _breakpoint_row(b: Breakpoint) -> str:
@@ -119,8 +122,16 @@ def _breakpoint_row(b: Breakpoint) -> str:
 
 
 def _worst_cells(report: Report) -> list[str]:
+    name, rows = slowest_cells(report)
+    if not rows:
+        return [f"No cell has a {name}."]
+    lines = [f"| Worst cells | {name} | n | Failed | State |", "| --- | --- | --- | --- | --- |"]
+    return lines + ["| " + " | ".join(_plain(part, 120) for part in row) + " |" for row in rows]
+
+
+def slowest_cells(report: Report) -> tuple[str, list[tuple[str, ...]]]:
+    """The analysed quantile's name; for the slowest cells label, quantile, n, failed, state."""
     metric, quantile = report.analysis.metric, quantile_key(report.analysis.q)
-    name = f"{words.METRICS[metric]} {quantile.upper()}"
 
     def known(cell: Cell) -> float:
         estimate = cell.metrics.get(metric, {}).get(quantile)
@@ -129,24 +140,22 @@ def _worst_cells(report: Report) -> list[str]:
         return estimate.value or estimate.low or 0.0
 
     worst = [cell for cell in sorted(report.cells, key=known, reverse=True) if known(cell) > 0]
-    if not worst:
-        return [f"No cell has a {name}."]
     varying = list(grid.varying_factors(report.cells))
-    lines = [f"| Worst cells | {name} | n | Failed | State |", "| --- | --- | --- | --- | --- |"]
+    rows: list[tuple[str, ...]] = []
     for cell in worst[:_CELLS_SHOWN]:
         estimate = cell.metrics[metric][quantile]
         text = quantity.duration_interval(
             estimate.value, estimate.low, estimate.high, _unit(known(worst[0]))
         )
-        cells = (
+        row = (
             grid.cell_label(cell, varying),
             text or quantity.DASH,
             quantity.count(cell.n),
             quantity.count(failed_requests(cell)),
             words.STATES[cell.state],
         )
-        lines.append("| " + " | ".join(_plain(part, 120) for part in cells) + " |")
-    return lines
+        rows.append(row)
+    return f"{words.METRICS[metric]} {quantile.upper()}", rows
 
 
 def _unit(largest: float) -> Unit:

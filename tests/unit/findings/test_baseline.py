@@ -105,11 +105,13 @@ def test_faster_everywhere_is_an_improvement(before: Evidence) -> None:
 
 
 def test_too_few_requests_are_undecided() -> None:
-    """Eight requests carry no P99: undecided, with the slowdown that would have been seen."""
+    """Eight requests carry no P99: undecided, and no absurd size is said to be visible."""
     found = compared(measured("a", 1, text=SMALL), measured("b", 2, text=SMALL))
     assert found.verdict == "undecided"
     assert set(verdicts(found).values()) == {"undecided"}
-    assert "would have been seen everywhere" in baseline_sentence(found, [])
+    assert "not even one of 1000 % was sure to be seen" in baseline_sentence(found, [])
+    told = found.model_copy(update={"detectable_effect": 0.5})
+    assert "a slowdown above 50 % would have been seen everywhere" in baseline_sentence(told, [])
 
 
 def test_cells_are_matched_by_factors_and_others_named(before: Evidence) -> None:

@@ -111,3 +111,14 @@ def test_a_run_that_is_no_evidence_says_that_alone() -> None:
     verdict = judge(evidence, cells, [], None, against("regression"))
     assert verdict.status == "invalid"
     assert "slower" not in verdict.text
+
+
+def test_too_few_requests_are_said_with_their_number() -> None:
+    """P99 with 95 % confidence needs 368 independent requests: silent where half the cells do."""
+    scenario = make_scenario()
+    evidence = make_evidence(records_of(build_plan(scenario)), scenario)
+    few = summarise_cells(evidence, [])
+    said = judge(evidence, few, [], None).text
+    assert "Too few requests for TTFT P99: an upper bound needs 368 independent ones" in said
+    enough = [cell.model_copy(update={"n_effective": 368.0}) for cell in few[::2]]
+    assert "Too few" not in judge(evidence, [*enough, *few[1::2]], [], None).text

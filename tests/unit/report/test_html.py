@@ -232,9 +232,11 @@ def test_undefined_is_a_dash_with_its_reason() -> None:
     assert not re.search(r"\b(nan|inf|null)\b", Page(html).visible_text(), re.IGNORECASE)
 
 
-def test_missing_comparison_is_said() -> None:
-    """Without a second path the section says so."""
-    assert "nothing to compare" in html_of("one path")
+def test_a_grid_of_one_path_has_no_comparison() -> None:
+    """No empty section and no link to it; where a path of two has no values it is said."""
+    assert "#comparison" not in html_of("one path")
+    assert 'id="comparison"' not in html_of("one path")
+    assert "nothing to compare" in render_html(make_report(comparison=None))
 
 
 def test_nan_is_refused_by_the_models() -> None:

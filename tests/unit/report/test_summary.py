@@ -47,7 +47,9 @@ def test_a_curve_that_could_not_show_a_break_is_not_called_smooth() -> None:
     """Without a detectable effect the summary says that nothing can be told."""
     blind = make_jump(kind="none", effect=None, detectable_effect=None)
     text = render_summary(make_report(breakpoints=[blind]))
-    assert "No break on 1 of 1 curves; on 1 of them one cannot be told" in text
+    assert "On 1 of 1 curve a break cannot be told from a smooth curve." in text
+    some = render_summary(make_report(breakpoints=[blind, make_jump(kind="none", effect=None)]))
+    assert "No break on 2 of 2 curves; on 1 of them one cannot be told" in some
 
 
 def test_it_says_how_to_get_it_again() -> None:
