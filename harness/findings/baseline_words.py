@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from harness.findings.finding import BaselineComparison, Cell, ComparedMetric
-from harness.findings.quantity import many, percent
+from harness.findings.quantity import many, percent, told_ratio
 from harness.findings.text import short
 from harness.findings.words import metric_words, where_words
 
@@ -37,10 +37,11 @@ def baseline_sentence(found: BaselineComparison, cells: Sequence[Cell]) -> str:
 
 
 def ratio_words(item: ComparedMetric) -> str:
-    """`2.1x, 1.7 to 2.6`."""
+    """`2.1x, 1.7 to 2.6`; a bound that says nothing is a question mark."""
     if item.ratio is None or item.low is None or item.high is None:
         return ""
-    return f"{item.ratio:.3g}x, {item.low:.3g} to {item.high:.3g}"
+    low, high = ("?" if b is None else f"{b:.3g}" for b in map(told_ratio, (item.low, item.high)))
+    return f"{item.ratio:.3g}x, {low} to {high}"
 
 
 def _count(found: BaselineComparison, word: str) -> str:

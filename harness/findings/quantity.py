@@ -35,6 +35,17 @@ def many(n: int, noun: str) -> str:
     return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
+LARGEST_RATIO: Final = 100.0
+"""Bounds of a ratio beyond it, or below its inverse, are as good as open."""
+
+
+def told_ratio(bound: float | None) -> float | None:
+    """A bound of a ratio, or None where it says nothing: open, or beyond a hundred times."""
+    if bound is None or not 1 / LARGEST_RATIO < bound < LARGEST_RATIO:
+        return None
+    return bound
+
+
 def factor_value(value: float | str) -> str:
     """A grid value as the scenario wrote it: 256, 0.5, true."""
     if isinstance(value, bool):

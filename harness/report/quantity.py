@@ -20,6 +20,7 @@ from harness.findings.quantity import (
     number,
     percent,
     share_decimals,
+    told_ratio,
 )
 
 __all__ = [
@@ -126,7 +127,7 @@ def ratio_interval(value: float | None, low: float | None, high: float | None) -
     if value is None:
         return None
     decimals = 2 if 0.1 <= value < 10 else decimals_of(value, 2)
-    return f"{fixed(value, decimals)} ({_range(low, high, decimals)})"
+    return f"{fixed(value, decimals)} ({_range(told_ratio(low), told_ratio(high), decimals)})"
 
 
 def share_interval(value: float | None, low: float | None, high: float | None) -> str | None:

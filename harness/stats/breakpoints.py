@@ -158,7 +158,8 @@ def find_breakpoint(
         strongest = None
     detectable = detectable_jump(y, rounds.last, min_effect_jump)
     if detectable is None:
-        text = "The grid is too small or too noisy to show a further jump of any size."
+        further = "further " if found else ""
+        text = f"The grid is too small or too noisy to show a {further}jump of any size."
         caveats.append(Caveat(CaveatKind.SMALL_GRID, text))
     if strongest is None:
         strongest = _gradual(y, z, cells.se, order, confidence)

@@ -4,10 +4,10 @@ import pytest
 
 from harness.base.errors import SetupError
 from harness.findings.baseline import ONE_RUN, compare_runs
-from harness.findings.baseline_words import baseline_sentence
+from harness.findings.baseline_words import baseline_sentence, ratio_words
 from harness.findings.cells import summarise_cells
 from harness.findings.evidence import Evidence
-from harness.findings.finding import BaselineComparison, Cell
+from harness.findings.finding import BaselineComparison, Cell, ComparedMetric
 from harness.findings.rules import RULES
 from harness.plan.build import build_plan
 from harness.records.request import Outcome, RequestRecord
@@ -160,3 +160,15 @@ def test_what_is_no_baseline_is_refused(before: Evidence) -> None:
     other = measured("other", 1, text=GRID.replace("concurrency = 2", "concurrency = 3"))
     with pytest.raises(SetupError, match=r"load\.concurrency: 3 in the baseline, 2 here"):
         compared(other, before)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "said"),
+    [(1.7, 2.6, "2.1x, 1.7 to 2.6"), (0.4, 6.3e20, "2.1x, 0.4 to ?"), (1e-9, 3.0, "2.1x, ? to 3")],
+)
+def test_a_bound_that_says_nothing_is_a_question_mark(low: float, high: float, said: str) -> None:
+    """Beyond a hundred times, either way, no number is shown."""
+    row = ComparedMetric(
+        metric="ttft_s", q=0.99, cell="c00", ratio=2.1, low=low, high=high, verdict="undecided"
+    )
+    assert ratio_words(row) == said

@@ -89,13 +89,15 @@ def test_share_interval(
         ((0.45, 0.41, 0.5), "0.45 (0.41\u20130.50)"),
         ((1.0, 0.93, 1.07), "1.00 (0.93\u20131.07)"),
         ((25.0, 20.0, None), "25 (20\u2013?)"),
+        ((1.62, 1e-20, 6.3e20), "1.62 (?\u2013?)"),
+        ((1.97, 0.4, 2279416.48), "1.97 (0.40\u2013?)"),
         ((None, None, None), None),
     ],
 )
 def test_ratio_interval(
     bounds: tuple[float | None, float | None, float | None], text: str | None
 ) -> None:
-    """A ratio and its bounds have the same decimals."""
+    """A ratio and its bounds have the same decimals; a bound beyond hundredfold says nothing."""
     assert quantity.ratio_interval(*bounds) == text
 
 
