@@ -123,6 +123,8 @@ def _last_words(folder: "RunFolder") -> str:
         lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
     except OSError:
         return f"it left no log in {folder.path}"
+    if lines and lines[-1] == "KeyboardInterrupt":  # Ctrl-C while it was still being loaded
+        return f"interrupted before anything was sent\n(whole log: {log})"
     told = [line for line in lines if "/ERROR/" in line] or lines
     return "\n".join(told[-5:]) + f"\n(whole log: {log})" if lines else f"{log} is empty"
 

@@ -81,6 +81,7 @@ def main() -> None:
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
     if code == INTERRUPTED:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second one must not change the exit code
         _leave("interrupted", ExitCode.INPUT_OR_SETUP)
     sys.exit(code or 0)
 
