@@ -4,7 +4,7 @@ They are also the parts of `report.json` (schema 1), so a claim has one definiti
 that makes it to the file other programs read. Undefined is null with a caveat that says why.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -108,6 +108,10 @@ class StepFigures(Part):
     tokens_mean: Number
     kv_tokens_mean: Number
     kv_growth_mean: Number
+
+
+VOID: Final[tuple[CellState, ...]] = ("invalid-client", "failed")
+"""No finding rests on such a cell."""
 
 
 class Cell(Part):

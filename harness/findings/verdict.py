@@ -11,6 +11,7 @@ from typing import Final
 from harness.findings.baseline_words import baseline_sentence
 from harness.findings.evidence import Evidence
 from harness.findings.finding import (
+    VOID,
     BaselineComparison,
     Breakpoint,
     Cell,
@@ -33,7 +34,6 @@ PRECEDENCE: Final[tuple[VerdictStatus, ...]] = (
     "pass",
 )
 MAX_ERROR = 200
-VOID = ("invalid-client", "failed")
 SLO_OF_METRIC: tuple[tuple[MetricName, str], ...] = (
     ("ttft_s", "slo_ttft_s"),
     ("e2e_s", "slo_e2e_s"),

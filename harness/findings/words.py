@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from harness.findings.finding import Breakpoint, Cell, ComparedMetric, Comparison, Factor
+from harness.findings.finding import VOID, Breakpoint, Cell, ComparedMetric, Comparison, Factor
 from harness.findings.quantity import (
     TIMES,
     change_interval,
@@ -163,11 +163,15 @@ def comparison_sentence(
     if not breakpoints:
         return ""
     main = breakpoints[0]
+    void = [_others(cell.id, cells) for cell in cells if cell.state in VOID]
     items = [
         item
         for item in comparison.metrics
         if item.metric == main.metric and item.q == main.q and item.ratio is not None
+        if _others(item.cell, cells) not in void
     ]
+    if not items:
+        return ""
     decided = [item for item in items if item.verdict in ("faster", "slower")]
     if not decided:
         return f"The {comparison.candidate} path changes no cell beyond its interval."
@@ -183,11 +187,16 @@ def comparison_sentence(
     return f"{text}, most at {_cell_words(best, cells)} ({_ratio_words(best)})."
 
 
+def _others(cell_id: str, cells: Sequence[Cell]) -> dict[str, Factor]:
+    """A cell's factors without the path: the same for the two that are compared."""
+    factors = next((cell.factors for cell in cells if cell.id == cell_id), {})
+    return {name: value for name, value in factors.items() if name != "accelerated"}
+
+
 def _cell_words(item: ComparedMetric, cells: Sequence[Cell]) -> str:
-    factors = next(cell.factors for cell in cells if cell.id == item.cell)
-    shown = {name: value for name, value in factors.items() if name != "accelerated"}
     return ", ".join(
-        f"{short(factor_value(value))} {axis_words(name)}" for name, value in shown.items()
+        f"{short(factor_value(value))} {axis_words(name)}"
+        for name, value in _others(item.cell, cells).items()
     )
 
 

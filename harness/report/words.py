@@ -100,7 +100,7 @@ STATES: Final[dict[CellState, str]] = {
     "wide": "interval still wide",
     "nonstationary": "not stationary",
     "saturated": "saturated",
-    "invalid-client": "client too slow",
+    "invalid-client": "not valid",
     "partial": "partial",
     "failed": "failed",
 }

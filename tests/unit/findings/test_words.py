@@ -4,6 +4,8 @@ import pytest
 
 from harness.findings.finding import (
     Breakpoint,
+    Cell,
+    CellState,
     ComparedMetric,
     ComparedWord,
     Comparison,
@@ -215,6 +217,7 @@ def test_a_noun_agrees_with_its_number(n: int, said: str) -> None:
     assert many(n, "cell") == said
 
 
+VALID: CellState = "fixed"
 WORDS: tuple[ComparedWord, ...] = ("slower", "same")
 
 
@@ -232,3 +235,31 @@ def test_a_path_that_is_only_slower_is_not_called_fast() -> None:
     )
     said = comparison_sentence(compared, [], [make_break()])
     assert said == "The accelerated path is slower in 1 of 2 cells."
+
+
+def test_void_cells_are_not_compared_in_words() -> None:
+    """Where the accelerated half is void nothing is said of it, least of all that it is faster."""
+    compared = Comparison(
+        reference="baseline",
+        candidate="accelerated",
+        metrics=[
+            ComparedMetric(
+                metric="ttft_s", q=0.99, cell="c1", ratio=0.5, low=0.4, high=0.6, verdict="faster"
+            )
+        ],
+    )
+
+    def said(state: CellState) -> str:
+        known: list[dict[str, Any]] = [
+            {
+                "id": f"c{int(path)}",
+                "factors": {"prompt_tokens": 64, "accelerated": path},
+                "state": each,
+            }
+            for path, each in ((False, VALID), (True, state))
+        ]
+        cells = [Cell.model_construct(**values) for values in known]
+        return comparison_sentence(compared, cells, [make_break()])
+
+    assert said("invalid-client") == said("failed") == ""
+    assert "faster in 1 of 1 cell, most at 64 prompt tokens" in said(VALID)
