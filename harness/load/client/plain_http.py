@@ -90,6 +90,8 @@ class PlainHttp:
             reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
             if self._is_late:
                 reason = f"not whole within {self._timeout_s:g} s"
+            if isinstance(error, ConnectionRefusedError):
+                reason += "; start the server, or correct host and port"
             raise SetupError(f"{self.url}{path}: no answer: {reason}") from error
 
     def _drop_stale(self) -> None:

@@ -87,3 +87,11 @@ def test_a_connection_that_the_server_closed_meanwhile_is_replaced() -> None:
         assert http.post("/b", {}).json() == {}
         http.close()
         assert server.n_connections == 2
+
+
+def test_a_port_where_nobody_listens_says_what_to_do() -> None:
+    """Refused: the address, the reason, and the two things that may be wrong."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+    with pytest.raises(SetupError, match=rf"{url}/v1/models: .*refused; start the server"):
+        PlainHttp(url, timeout_s=5).get("/v1/models")
