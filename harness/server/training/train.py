@@ -21,19 +21,26 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from torch import Tensor, nn
 from torch.nn import functional
 
-from harness.base.rng import generator, seed_for
+from harness.base.rng import seed_for
 from harness.server.checkpoint import save_model
 from harness.server.model import Llama
 from harness.server.model_config import ModelConfig
-from harness.server.tokenizer import SPECIAL_TOKENS, TextTokenizer
-from harness.server.training.corpus import Document, build_corpus
+from harness.server.training.corpus import build_corpus
+from harness.server.training.held_out import bits_per_byte, window_nats
+from harness.server.training.token_stream import (
+    LENGTH,
+    LONG_LENGTH,
+    TokenStream,
+    build_stream,
+    draw_batch,
+    train_tokenizer,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -41,9 +48,6 @@ LOG = logging.getLogger("tailbreak.training")
 
 CHECKPOINT_FILE = "checkpoint.pt"
 REPORT_FILE = "training.json"
-TOKENS_PER_STEP = 4096
-LENGTH, LONG_LENGTH, LONG_EVERY = 512, 1024, 4
-SNAP_TO_START = 0.3
 PEAK_RATE, FINAL_SHARE, WARM_UP_STEPS = 3e-3, 0.02, 100
 WEIGHT_DECAY, BETAS, CLIP_NORM = 0.1, (0.9, 0.95), 1.0
 
@@ -70,17 +74,6 @@ class Options:
     resume: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class TokenStream:
-    """Documents one after the other as token ids, and where each starts.
-
-    Shapes: ids (n_tokens,); starts (n_documents,), ascending.
-    """
-
-    ids: NDArray[np.int64]
-    starts: NDArray[np.int64]
-
-
 @dataclass(kw_only=True)
 class Progress:
     """How far training has come; stored in the checkpoint and in the report.
@@ -94,60 +87,6 @@ class Progress:
     tokens: int = 0
     seconds: float = 0.0
     curve: list[dict[str, float]]
-
-
-# ---- text to tokens ---------------------------------------------------------------------------
-
-
-def train_tokenizer(texts: Iterable[str], vocab_size: int) -> TextTokenizer:
-    """Learn a byte-level BPE; special tokens take the first ids, then come all 256 bytes."""
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=vocab_size,
-        special_tokens=list(SPECIAL_TOKENS),
-        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
-        show_progress=False,
-    )
-    tokenizer.train_from_iterator(texts, trainer)
-    return TextTokenizer(tokenizer)
-
-
-def encode_document(tokenizer: TextTokenizer, document: Document) -> list[int]:
-    """Frame a document: <|bos|>, its text or its turns, <|eos|>."""
-    ids = [tokenizer.bos_id]
-    if not document.is_chat:
-        return [*ids, *tokenizer.encode(document.turns[0]), tokenizer.eos_id]
-    for index, turn in enumerate(document.turns):
-        role = tokenizer.assistant_id if index % 2 else tokenizer.user_id
-        ids += [role, *tokenizer.encode(turn), tokenizer.end_id]
-    return [*ids, tokenizer.eos_id]
-
-
-def build_stream(tokenizer: TextTokenizer, documents: Sequence[Document], seed: int) -> TokenStream:
-    """Encode documents in a shuffled order."""
-    order = generator(seed, "order").permutation(len(documents))
-    encoded = [encode_document(tokenizer, documents[index]) for index in order]
-    lengths = np.array([len(ids) for ids in encoded], dtype=np.int64)
-    starts = np.concatenate(([0], np.cumsum(lengths)[:-1]))
-    return TokenStream(ids=np.concatenate(encoded).astype(np.int64), starts=starts)
-
-
-def draw_batch(stream: TokenStream, seed: int, step: int) -> Tensor:
-    """Draw the windows of one step; some begin where a document begins.
-
-    Every fourth batch has half as many windows of twice the length.
-
-    Shapes: (n_windows, length + 1).
-    """
-    draw = generator(seed, "batch", step)
-    length = LONG_LENGTH if step % LONG_EVERY == 0 else LENGTH
-    n_windows = TOKENS_PER_STEP // length
-    at = draw.integers(0, len(stream.ids) - length - 1, size=n_windows)
-    snapped = stream.starts[np.searchsorted(stream.starts, at, side="right") - 1]
-    at = np.where(draw.random(n_windows) < SNAP_TO_START, snapped, at)
-    return torch.from_numpy(stream.ids[at[:, None] + np.arange(length + 1)])
 
 
 # ---- the model --------------------------------------------------------------------------------
@@ -204,55 +143,6 @@ def take_step(
     optimizer.step()
     optimizer.zero_grad()
     return loss.item()
-
-
-# ---- held-out text ----------------------------------------------------------------------------
-
-
-@torch.inference_mode()
-def bits_per_byte(model: Llama, tokenizer: TextTokenizer, ids: NDArray[np.int64]) -> float:
-    """Information content the model gives a token stream, per byte of its text.
-
-    bits/byte = sum of -log2 p(token) / bytes of text. Special tokens are predicted and counted in
-    the numerator and have no bytes. Windows of `LENGTH` do not overlap, so a token sees at most
-    that much context.
-    """
-    sizes = np.array([len(tokenizer.token_bytes(i)) for i in range(tokenizer.vocab_size)])
-    n_bytes = int(sizes[ids[1:]].sum())
-    nats = 0.0
-    for start in range(0, len(ids) - 1, LENGTH * 8):
-        piece = torch.from_numpy(ids[start : start + LENGTH * 8 + 1])
-        nats += _nats(model, piece)
-    return nats / math.log(2) / n_bytes
-
-
-def _nats(model: Llama, piece: Tensor) -> float:
-    """Sum of -ln p over a piece, full windows in one batch and the rest in another."""
-    inputs, targets = piece[:-1], piece[1:]
-    full = len(inputs) // LENGTH * LENGTH
-    total = 0.0
-    for rows, wanted in (
-        (inputs[:full].reshape(-1, LENGTH), targets[:full]),
-        (inputs[full:].reshape(1, -1), targets[full:]),
-    ):
-        if len(wanted):
-            logits = model(rows).flatten(0, 1)
-            total += functional.cross_entropy(logits, wanted, reduction="sum").item()
-    return total
-
-
-@torch.inference_mode()
-def window_nats(model: Llama, ids: NDArray[np.int64], length: int) -> NDArray[np.float32]:
-    """-ln p of every token of the full windows of a stream, window by window.
-
-    Shapes: ids (n_tokens,); result (n_tokens // length, length).
-    """
-    rows = []
-    for start in range(0, len(ids) - length, length):
-        piece = torch.from_numpy(ids[start : start + length + 1])
-        logits = model(piece[None, :-1])[0]
-        rows.append(functional.cross_entropy(logits, piece[1:], reduction="none").numpy())
-    return np.stack(rows)
 
 
 # ---- checkpoints ------------------------------------------------------------------------------

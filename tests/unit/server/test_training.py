@@ -18,25 +18,26 @@ from harness.server.tokenizer import SPECIAL_TOKENS, TextTokenizer
 from harness.server.training import corpus
 from harness.server.training.card import build_card, generate
 from harness.server.training.corpus import Document, build_corpus
+from harness.server.training.held_out import bits_per_byte, window_nats
+from harness.server.training.token_stream import (
+    TokenStream,
+    build_stream,
+    draw_batch,
+    encode_document,
+    train_tokenizer,
+)
 from harness.server.training.train import (
     FINAL_SHARE,
     PEAK_RATE,
     Progress,
-    TokenStream,
     batch_loss,
-    bits_per_byte,
     build_optimizer,
-    build_stream,
-    draw_batch,
-    encode_document,
     init_parameters,
     learning_rate,
     load_checkpoint,
     read_options,
     save_checkpoint,
     take_step,
-    train_tokenizer,
-    window_nats,
 )
 
 ROOT = Path(__file__).parents[3]
