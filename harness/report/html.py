@@ -33,6 +33,7 @@ from harness.report import (
     validity,
     words,
 )
+from harness.report.cells_csv import to_csv
 from harness.report.schema import Report
 from harness.report.svg import drawing
 from harness.report.text import glued, instant, line, sentences, slug
@@ -91,7 +92,7 @@ def render_html(report: Report) -> str:
             "download_stem": f"tailbreak-{slug(report.run.id)}",
             "anchors": table.anchors(report),
             "report_json": _embedded(_report_data(report)),
-            "table_csv": _embedded(table.to_csv(report)),
+            "table_csv": _embedded(to_csv(report)),
             "caveats": told[:CAVEATS_SHOWN],
             "caveats_left_out": max(0, len(told) - CAVEATS_SHOWN),
         }

@@ -1,11 +1,9 @@
-"""The full table: one row for each cell, and the same rows as CSV.
+"""The full table: one row for each cell.
 
-The page shows the analysed metric at three quantiles and the tail of the others; the CSV has every
-number of every cell, in seconds, for programs. Sorting uses the numbers, not their text.
+It shows the analysed metric at three quantiles and the tail of the others; `cells_csv` has every
+number. Sorting uses the numbers, not their text.
 """
 
-import csv
-import io
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -22,7 +20,6 @@ _SHOWN_BESIDE: Final[tuple[MetricName, ...]] = ("ttft_s", "e2e_s", "itl_s", "tpo
 _NOTES_SHOWN: Final = 3
 _CHOICES_LIMIT: Final = 40
 _GOOD_OUTCOME: Final = "ok"  # and ok_length, ok_no_done, ok_no_finish
-_FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
 @dataclass(frozen=True)
@@ -160,42 +157,6 @@ def no_value_reason(cell: Cell, what: str) -> str:
     return f"{what} was not measured in this cell"
 
 
-def to_csv(report: Report) -> str:
-    """Every number of every cell, one row a cell, seconds and shares as they are."""
-    factors = list(dict.fromkeys(name for cell in report.cells for name in cell.factors))
-    metrics = [m for m in words.METRICS if any(m in cell.metrics for cell in report.cells)]
-    outcomes = sorted({name for cell in report.cells for name in cell.outcomes})
-    phases = sorted({name for cell in report.cells for name in cell.phases_tail_s})
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    head = ["cell", *factors, "state", "n", "n_effective"]
-    head += [
-        f"{metric}_{quantile}{bound}"
-        for metric in metrics
-        for quantile in QUANTILES
-        for bound in ("", "_low", "_high")
-    ]
-    head += ["sent_rps", "completed_rps", "prompt_tokens_mean", "output_tokens_mean"]
-    head += [f"outcome_{name}" for name in outcomes]
-    head += [f"phase_tail_{name}_s" for name in phases]
-    head += ["features", "caveats"]
-    writer.writerow(map(_safe, head))
-    for cell in report.cells:
-        row: list[object] = [cell.id, *(cell.factors.get(name) for name in factors)]
-        row += [cell.state, cell.n, cell.n_effective]
-        for metric in metrics:
-            for quantile in QUANTILES:
-                estimate = cell.metrics.get(metric, {}).get(quantile)
-                row += [estimate.value, estimate.low, estimate.high] if estimate else [None] * 3
-        row += [cell.sent_rps, cell.completed_rps]
-        row += [cell.tokens.prompt_mean, cell.tokens.output_mean]
-        row += [cell.outcomes.get(name, 0) for name in outcomes]
-        row += [cell.phases_tail_s.get(name) for name in phases]
-        row += ["; ".join(map(line, cell.features)), "; ".join(map(line, cell.caveats))]
-        writer.writerow(map(_safe, row))
-    return buffer.getvalue()
-
-
 def _metric_columns(report: Report) -> list[tuple[MetricName, Quantile]]:
     first = report.analysis.metric
     tail = quantile_key(report.analysis.q)
@@ -323,14 +284,3 @@ def _constants(report: Report, varying: Sequence[str]) -> str:
         f"{short(name)} {short(quantity.factor_value(value))}" for name, value in fixed.items()
     ]
     return ", ".join(parts[:12])
-
-
-def _safe(value: object) -> object:
-    """A text that a spreadsheet would run as a formula gets a quote in front."""
-    if isinstance(value, str) and value.startswith(_FORMULA_STARTS):
-        return f"'{value}"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, float):
-        return repr(value)
-    return value
