@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from harness.report.cells_csv import to_csv
 from harness.report.html import render_html
 from harness.report.schema import Report, Reproduce, TokenCounts, Verdict
 from harness.report.summary import render_summary
-from harness.report.table import to_csv
 from tests.unit.report.make_report import (
     make_cell,
     make_gradual,

@@ -6,8 +6,9 @@ import re
 import pytest
 
 from harness.report import words
+from harness.report.cells_csv import to_csv
 from harness.report.schema import Estimate
-from harness.report.table import build_table, open_bound_reason, quantile_key, to_csv
+from harness.report.table import build_table, open_bound_reason, quantile_key
 from tests.unit.report.make_report import make_grid_report, make_hard_report, make_report
 from tests.unit.report.pages import html_of
 
