@@ -12,7 +12,7 @@ PACKAGES = ("locust", "gevent", "httptools", "numpy", "pyarrow", "torch", "panda
 def describe() -> dict[str, str]:
     """What this machine is, as text by name; no host name, no user, no secret."""
     return {
-        "tailbreak": _version("tailbreak"),
+        "tailbreak": version_of("tailbreak"),
         "python": platform.python_version(),
         "implementation": sys.implementation.name,
         "os": f"{platform.system()} {platform.release()}",
@@ -23,7 +23,7 @@ def describe() -> dict[str, str]:
         "clock_source": _first_line(
             Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")
         ),
-        **{f"{name} version": _version(name) for name in PACKAGES},
+        **{f"{name} version": version_of(name) for name in PACKAGES},
     }
 
 
@@ -32,7 +32,8 @@ def boot_id() -> str:
     return _first_line(Path("/proc/sys/kernel/random/boot_id"))
 
 
-def _version(package: str) -> str:
+def version_of(package: str) -> str:
+    """The installed version of a package, or "not installed"."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:

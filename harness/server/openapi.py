@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from pydantic.json_schema import models_json_schema
 
+from harness.records.environment import version_of
 from harness.server.accel import EXACT_FEATURES, HEADER
 from harness.server.foreign_fields import NEUTRAL_VALUES
 from harness.server.schemas import (
@@ -73,7 +74,7 @@ def build_openapi(max_model_len: int, vocab_size: int) -> dict[str, Any]:
     }
     return {
         "openapi": "3.1.0",
-        "info": {"title": "tailbreak serve", "version": "0"},
+        "info": {"title": "tailbreak serve", "version": version_of("tailbreak")},
         "paths": paths,
         "components": {"schemas": schemas},
     }

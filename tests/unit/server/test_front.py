@@ -1,5 +1,6 @@
 """What the front decides without a socket: room, keys, choices, names of tokens, descriptions."""
 
+import importlib.metadata
 import json
 from itertools import islice
 from typing import Any
@@ -149,6 +150,7 @@ def test_logprobs_have_openais_two_shapes() -> None:
 def test_the_description_has_every_field_and_this_servers_limits() -> None:
     """Each field of a body is described, may be null if it may be absent, and has real limits."""
     description = build_openapi(2048, 4096)
+    assert description["info"]["version"] == importlib.metadata.version("tailbreak")
     schemas = description["components"]["schemas"]
     chat = schemas["ChatBody"]
     assert set(ChatBody.model_fields) < set(chat["properties"])
