@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from starlette.responses import Response
@@ -63,9 +64,11 @@ class Reply(Response):
             await self._conclude(producing, scope, receive, send)
             return
         producing.cancel()
-        await self._front.break_off(self._generation, self._answers, "cancelled")
-        if stopping is not None:
-            await self._send_error(stopping, send)
+        # Cancelled once more: the server waits no longer, not even for a client that does not read.
+        with suppress(asyncio.CancelledError) if stopping else nullcontext():
+            await self._front.break_off(self._generation, self._answers, "cancelled")
+            if stopping is not None:
+                await self._send_error(stopping, send)
 
     async def _conclude(
         self,
