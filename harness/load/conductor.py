@@ -33,7 +33,7 @@ BEGIN_LEAD_NS: Final = 30_000_000
 """A segment begins this much after it is announced: every process must have heard of it."""
 ABSENT_LIMIT_S: Final = 5.0
 """A process without a sign of life (Locust waits three heartbeats first) is given up after this."""
-GONE_LIMIT_S: Final = 0.5
+GONE_LIMIT_S: Final = 3.0
 """What a process said before it died is waited for this long."""
 CLOSE_LIMIT_S: Final = DRAIN_GRACE_S + CANCEL_GRACE_S + 5.0
 """A process that has not closed by then hangs."""
