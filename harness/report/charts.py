@@ -11,6 +11,7 @@ from typing import Final
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
+from harness.findings.finding import VOID
 from harness.report import component_dots, curve, grid, phase_bars, words
 from harness.report.curve_axes import Size
 from harness.report.curve_break import shown_breaks
@@ -165,7 +166,7 @@ def _curve_set(report: Report, axis: str, place: int) -> CurveSet | None:
         left_out=len(facets) - len(kept),
         has_open_bound=any(e and (e.high is None or e.low is None) for e in tails),
         has_break=any(shown_breaks(facet, metric, quantile) for facet in kept),
-        has_doubtful=any(cell.state in {"invalid-client", "failed"} for cell in cells),
+        has_doubtful=any(cell.state in VOID for cell in cells),
     )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from matplotlib.figure import Figure
 
+from harness.findings.finding import VOID
 from harness.report import grid, quantity, words
 from harness.report.curve_axes import Point, Size, axis_places, draw_frame, set_x, set_y
 from harness.report.curve_break import LABEL_ROW_PX, draw_break, shown_breaks
@@ -113,7 +114,7 @@ def _points(
             places[cell.factors[facet.axis]],
             cell.metrics.get(metric, {}).get(quantile),
             cell.metrics.get(metric, {}).get("p50") if quantile != "p50" else None,
-            cell.state not in {"invalid-client", "failed"},
+            cell.state not in VOID,
         )
         for cell in cells
     ]
