@@ -45,7 +45,7 @@ def false_alarms(law: str, n: int, noise: float, replicates: int) -> int:
     rng = generator(SEED, "alarm", law, n, str(noise))
     x = grid(n)
     curve = np.log({**LAWS, **FURTHER_LAWS}[law](x / x[0]))
-    return sum(_search(x, curve, noise, rng).kind in BREAKS for _ in range(replicates))
+    return sum(search(x, curve, noise, rng).kind in BREAKS for _ in range(replicates))
 
 
 def planted(kind: str, size: float, n: int, noise: float, replicates: int) -> Tally:
@@ -61,7 +61,7 @@ def planted(kind: str, size: float, n: int, noise: float, replicates: int) -> Ta
             np.log1p(size) * step_at(z, middle) if kind == "jump" else size * hinge_at(z, middle)
         )
         curve = np.log(LAWS[POWER_LAWS[i % 2]](x / x[0])) + added
-        found = _search(x, curve, noise, rng)
+        found = search(x, curve, noise, rng)
         tally.n += 1
         if found.kind not in BREAKS or found.below is None or found.low is None:
             continue
@@ -109,9 +109,13 @@ def from_requests(
     return tally, float(np.median(errors))
 
 
-def _search(x: Array, curve: Array, noise: float, rng: np.random.Generator) -> Breakpoint:
+def search(
+    x: Array, curve: Array, noise: float, rng: np.random.Generator, stated: float | None = None
+) -> Breakpoint:
+    """A search of the curve with that noise, told its true size or the `stated` one."""
     y = curve + noise * rng.standard_normal(x.size)
-    return find_breakpoint(x, y, np.full(x.size, noise), n_bootstrap=DRAWS, rng=rng)
+    se = np.full(x.size, noise if stated is None else stated)
+    return find_breakpoint(x, y, se, n_bootstrap=DRAWS, rng=rng)
 
 
 def print_alarms(replicates: int, cells: tuple[int, ...]) -> None:
@@ -156,7 +160,7 @@ def print_kinds(replicates: int, cells: tuple[int, ...]) -> None:
         for n in cells:
             rng = generator(SEED, "structure", name, n)
             x = grid(n)
-            found = [_search(x, law(x / x[0]), 0.03, rng) for _ in range(replicates)]
+            found = [search(x, law(x / x[0]), 0.03, rng) for _ in range(replicates)]
             counts = [sum(f.kind is kind for f in found) for kind in BreakKind]
             print_row(name, n, *counts, sum(bool(f.others) for f in found))
 

@@ -7,23 +7,18 @@ replicates a law unless said). Cells are spaced evenly over seven octaves.
 import sys
 
 import numpy as np
-from numpy.typing import NDArray
 
 from harness.base.rng import generator
+from harness.stats.bed.breaks import BREAKS, CELLS, SEED, search
 from harness.stats.bed.laws import LAWS, grid
 from harness.stats.bed.score import print_head, print_row, share
-from harness.stats.breakpoints import BreakKind, Breakpoint, find_breakpoint
+from harness.stats.breakpoints import BreakKind
 from harness.stats.candidates import step_at
 
-Array = NDArray[np.float64]
-SEED = 20261130
-DRAWS = 199
-CELLS = (7, 9, 12, 16)
 STATED = 0.04
 NOISE = 0.02
 TIMES = (1.5, 2.0, 3.0)
 JUMPS = {BreakKind.JUMP, BreakKind.BOTH, BreakKind.STAIRCASE}
-BREAKS = JUMPS | {BreakKind.KINK}
 
 
 def understated(times: float, n: int, replicates: int) -> int:
@@ -31,7 +26,7 @@ def understated(times: float, n: int, replicates: int) -> int:
     rng = generator(SEED, "understated", str(times), n)
     x = grid(n)
     return sum(
-        _search(x, np.log(law(x / x[0])), STATED * times, STATED, rng).kind in BREAKS
+        search(x, np.log(law(x / x[0])), STATED * times, rng, STATED).kind in BREAKS
         for law in LAWS.values()
         for _ in range(replicates)
     )
@@ -49,21 +44,14 @@ def detected(law: str, n: int, replicates: int) -> tuple[int, int]:
     curve = np.log(LAWS[law](x / x[0]))
     found = planted = 0
     for _ in range(replicates):
-        size = _search(x, curve, NOISE, NOISE, rng).detectable_effect
+        size = search(x, curve, NOISE, rng).detectable_effect
         if size is None:
             continue
         k = int(rng.integers(2, n - 3))
         jump = np.log1p(size) * step_at(z, (z[k] + z[k + 1]) / 2)
         planted += 1
-        found += _search(x, curve + jump, NOISE, NOISE, rng).kind in JUMPS
+        found += search(x, curve + jump, NOISE, rng).kind in JUMPS
     return found, planted
-
-
-def _search(
-    x: Array, curve: Array, noise: float, stated: float, rng: np.random.Generator
-) -> Breakpoint:
-    y = curve + noise * rng.standard_normal(x.size)
-    return find_breakpoint(x, y, np.full(x.size, stated), n_bootstrap=DRAWS, rng=rng)
 
 
 def main(replicates: int = 5) -> None:
