@@ -28,10 +28,7 @@ def rate_rps(n: int, seconds: float | None) -> float | None:
 
 def offered_rps(rows: pd.DataFrame) -> float | None:
     """Rate the plan asked for, from the spread of intended sends inside stretches."""
-    spans = rows.groupby(list(STRETCH))["intended_ns"].agg(["min", "max", "count"])
-    seconds = float((spans["max"] - spans["min"]).sum() / NS)
-    n_gaps = int(np.maximum(spans["count"] - 1, 0).sum())
-    return rate_rps(n_gaps, seconds)
+    return _spread_rps(rows, "intended_ns")
 
 
 def sent_rps(rows: pd.DataFrame) -> float | None:
@@ -39,7 +36,12 @@ def sent_rps(rows: pd.DataFrame) -> float | None:
     sent = rows.dropna(subset=["sent_ns"])
     if sent.empty:
         return None
-    spans = sent.groupby(list(STRETCH))["sent_ns"].agg(["min", "max", "count"])
+    return _spread_rps(sent, "sent_ns")
+
+
+def _spread_rps(rows: pd.DataFrame, stamp: str) -> float | None:
+    """Gaps between the stamps of each stretch over the time from its first to its last."""
+    spans = rows.groupby(list(STRETCH))[stamp].agg(["min", "max", "count"])
     seconds = float((spans["max"] - spans["min"]).sum() / NS)
     n_gaps = int(np.maximum(spans["count"] - 1, 0).sum())
     return rate_rps(n_gaps, seconds)
