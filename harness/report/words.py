@@ -177,7 +177,7 @@ def headline(breakpoint_: Breakpoint) -> str:
     """A title of a few words: `Baseline: jump between prompt_tokens 224 and 256`."""
     axis = axis_words(breakpoint_.axis)
     at = place(breakpoint_.at)
-    subject = _path_before(breakpoint_).strip() + (f" at {at}" if at else "")
+    subject = _path_named(breakpoint_) + (f" at {at}" if at else "")
     noun = {
         "none": f"no break over {axis}",
         "gradual": f"gradual over {axis}",
@@ -196,7 +196,7 @@ def sentence(breakpoint_: Breakpoint) -> str:
 def short_sentence(breakpoint_: Breakpoint) -> str:
     """The same below a picture that already names the metric and the other factors."""
     name = metric_quantile(breakpoint_.metric, breakpoint_.q)
-    return break_sentence(breakpoint_, _path_before(breakpoint_).strip() or name)
+    return break_sentence(breakpoint_, _path_named(breakpoint_) or name)
 
 
 def ranked_share(ranked: RankedComponent) -> str | None:
@@ -214,8 +214,8 @@ def comparison(compared: ComparedMetric) -> str:
     return word
 
 
-def _path_before(breakpoint_: Breakpoint) -> str:
-    """`Baseline ` or `Accelerated `; empty where the grid has one path."""
+def _path_named(breakpoint_: Breakpoint) -> str:
+    """`Baseline` or `Accelerated`; empty where the grid has one path."""
     if not isinstance(breakpoint_.at.get("accelerated"), bool):
         return ""
-    return f"{path_of(breakpoint_.at).capitalize()} "
+    return path_of(breakpoint_.at).capitalize()
