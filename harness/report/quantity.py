@@ -39,6 +39,7 @@ __all__ = [
     "count",
     "decimals_of",
     "duration",
+    "duration_and_bounds",
     "duration_interval",
     "factor_value",
     "fixed",
@@ -120,6 +121,17 @@ def duration_interval(
         return f"{sign} {number(known * scale)} {chosen.name}"
     bounds = _bounds(_scaled(low, scale), _scaled(high, scale), value * scale)
     return f"{number(value * scale)} {chosen.name} ({bounds})"
+
+
+def duration_and_bounds(
+    value: float | None, low: float | None, high: float | None, unit: Unit
+) -> tuple[str | None, str]:
+    """`duration_interval` in two, without its unit: `129` and `(121-140)`, empty if unknown."""
+    text = duration_interval(value, low, high, unit)
+    if text is None:
+        return None, ""
+    shown, bracket, bounds = text.replace(f" {unit.name}", "").partition(" (")
+    return shown, f"({bounds}" if bracket else ""
 
 
 def ratio_interval(value: float | None, low: float | None, high: float | None) -> str | None:

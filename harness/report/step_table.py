@@ -88,12 +88,14 @@ def _all(step: StepFigures, quantile: Quantile) -> list[Estimate]:
 def _row(step: StepFigures, quantile: Quantile, unit: Unit, longest_s: float) -> StepRow:
     tail = step.ttft_s.get(quantile)
     value = tail.value if tail is not None else None
-    shown, _, bounds = _interval(tail, unit).partition(" (")
+    shown, bounds = (
+        quantity.duration_and_bounds(tail.value, tail.low, tail.high, unit) if tail else (None, "")
+    )
     return StepRow(
         name="answer" if step.is_answer else str(step.step),
         median=_value(step.ttft_s.get("p50"), unit),
-        tail=shown or None,
-        bounds=f"({bounds}" if bounds else "",
+        tail=shown,
+        bounds=bounds,
         bar=100 * value / longest_s if value and longest_s else 0.0,
         took=_value(step.duration_s.get("p50"), unit),
         context=_tokens(step.kv_tokens_mean),
@@ -105,13 +107,6 @@ def _value(estimate: Estimate | None, unit: Unit) -> str | None:
     if estimate is None or estimate.value is None:
         return None
     return quantity.number(estimate.value * unit.per_second)
-
-
-def _interval(estimate: Estimate | None, unit: Unit) -> str:
-    if estimate is None:
-        return ""
-    text = quantity.duration_interval(estimate.value, estimate.low, estimate.high, unit)
-    return (text or "").replace(f" {unit.name}", "")
 
 
 def _tokens(mean: float | None, sign: str = "") -> str | None:

@@ -240,15 +240,14 @@ def _estimate_entry(
     estimate = cell.metrics.get(metric, {}).get(quantile)
     if estimate is None:
         return Entry(None, reason=no_value_reason(cell, what))
-    text = quantity.duration_interval(estimate.value, estimate.low, estimate.high, unit)
-    if text is None:
+    value, bounds = quantity.duration_and_bounds(estimate.value, estimate.low, estimate.high, unit)
+    if value is None:
         return Entry(None, reason=no_value_reason(cell, what))
-    value, _, bounds = text.replace(f" {unit.name}", "").partition(" (")
     reason = open_bound_reason(estimate, QUANTILES[quantile], report.analysis.confidence, cell)
     known = estimate.value if estimate.value is not None else estimate.low
     return Entry(
         value,
-        interval=f"({bounds}" if bounds else "",
+        interval=bounds,
         note=reason,
         reason=reason and f"open bound: {reason} requests",
         sort="" if known is None else repr(known),
