@@ -10,7 +10,6 @@ from typing import Final
 
 from harness.findings.quantity import (
     MINUS,
-    TIMES,
     change,
     change_interval,
     decimals_of,
@@ -32,7 +31,6 @@ __all__ = [
     "MINUS",
     "OPEN",
     "SECOND",
-    "TIMES",
     "Unit",
     "change",
     "change_interval",
