@@ -44,7 +44,6 @@ class EndEvent(NamedTuple):
 
     id: int
     reason: FinishReason
-    n_generated: int
     n_evictions: int
     kv_tokens: int
     steps: list[dict[str, Any]]
@@ -229,7 +228,6 @@ def _end_event(sequence: Sequence, reason: FinishReason) -> EndEvent:
     return EndEvent(
         sequence.id,
         reason,
-        sequence.n_generated,
         sequence.n_evictions,
         len(sequence.tokens),
         [asdict(step) for step in sequence.steps],

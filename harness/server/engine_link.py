@@ -177,7 +177,7 @@ class EngineLink(asyncio.Protocol):
             job = self._jobs.get(job_id)
             if job is not None:
                 job.push(TokenItem(until_ns, token_id, kind, account, _read_logprobs(logprobs)))
-        for job_id, reason, _, *rest in frame["ends"]:
+        for job_id, reason, *rest in frame["ends"]:
             job = self._jobs.pop(job_id, None)
             if job is not None:
                 job.push(EndItem(until_ns, reason, *rest))

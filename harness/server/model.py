@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from harness.server.model_config import ModelConfig
 
 HEAD_WEIGHT = "lm_head.weight"
-EMBEDDING_WEIGHT = "model.embed_tokens.weight"
 
 
 def rope_tables(config: ModelConfig, positions: Tensor) -> tuple[Tensor, Tensor]:

@@ -45,11 +45,6 @@ class ModelConfig:
     bos_id: int = 0
     eos_id: int = 1
 
-    @property
-    def n_groups(self) -> int:
-        """Query heads per key/value head."""
-        return self.n_heads // self.n_kv_heads
-
     def kv_bytes_per_token(self, itemsize: int) -> int:
         """Bytes of keys and values one token occupies over all layers.
 

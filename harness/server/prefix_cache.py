@@ -45,10 +45,6 @@ class PrefixIndex:
         """Whether a block is entered."""
         return block in self._keys
 
-    def __len__(self) -> int:
-        """Blocks that are entered."""
-        return len(self._keys)
-
     def match(self, tokens: Sequence[int]) -> list[Entry]:
         """Give the longest chain of entered blocks that holds the beginning of `tokens`."""
         found: list[Entry] = []

@@ -150,11 +150,6 @@ class Sequence:
         return len(self.tokens) - self.n_computed
 
     @property
-    def n_total(self) -> int:
-        """Context length when everything has been generated."""
-        return self.n_prompt + sum(part.n_tokens + len(part.forced) for part in self.segments)
-
-    @property
     def segment(self) -> Segment:
         """The segment being generated."""
         return self.segments[self.segment_index]
