@@ -29,6 +29,7 @@ from harness.server.journal import Journal
 from harness.server.listener import bind
 from harness.server.metrics_endpoint import ServerMetrics
 from harness.server.phases import GcPauses
+from harness.server.stdin import at_end_of_stdin
 from harness.server.tokenizer import TextTokenizer
 
 if TYPE_CHECKING:
@@ -181,7 +182,7 @@ class _Serving:
         )
         self._server = uvicorn.Server(config)
         if ends_with_stdin:
-            loop.add_reader(sys.stdin.fileno(), self._on_stdin)
+            at_end_of_stdin(lambda: signal.raise_signal(signal.SIGTERM))
         # uvicorn raises the signal that stopped it once more when it has shut down; by default that
         # would end this process before it has tidied up.
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -204,12 +205,6 @@ class _Serving:
             await asyncio.sleep(0.01)
         host, port = self._listener.getsockname()[:2]
         on_ready(f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}")
-
-    def _on_stdin(self) -> None:
-        """Stop when standard input ends; what is written to it is nobody's."""
-        if not os.read(sys.stdin.fileno(), 4096):
-            asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
-            signal.raise_signal(signal.SIGTERM)
 
     def _on_engine_death(self) -> None:
         """Answer with errors for a while, then end: this server can never serve again."""

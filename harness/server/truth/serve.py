@@ -2,18 +2,17 @@
 
 import asyncio
 import gc
-import os
 import select
 import selectors
 import signal
 import socket
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 from harness.base.scheduling import ask_for_priority, ask_for_short_slices
 from harness.server.listener import bind
+from harness.server.stdin import at_end_of_stdin
 from harness.server.truth.connection import Connection
 from harness.server.truth.law import Law, Stall
 from harness.server.truth.log import Log
@@ -86,7 +85,7 @@ async def _serve(
     for number in STOPPING:
         loop.add_signal_handler(number, stop.set)
     if ends_with_stdin:
-        loop.add_reader(sys.stdin.fileno(), _on_stdin, stop)
+        at_end_of_stdin(stop.set)
     server = await loop.create_server(lambda: Connection(planter), sock=listener)
     _flush_every(planter.log)
     if planter.law.stall is not None and planter.law.stall.period_s is not None:
@@ -98,11 +97,6 @@ async def _serve(
     announce(f"http://{HOST}:{listener.getsockname()[1]}")
     await stop.wait()
     server.close()
-
-
-def _on_stdin(stop: asyncio.Event) -> None:
-    if not os.read(sys.stdin.fileno(), 1):
-        stop.set()
 
 
 def _flush_every(log: Log) -> None:
