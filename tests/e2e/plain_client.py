@@ -16,6 +16,12 @@ from prometheus_client.parser import text_string_to_metric_families
 from harness.server.process import RunningServer
 
 WORDS = "the river ran past the old house and the child asked why it never stopped "
+HALF_REQUESTS = (
+    b"POST /v1/completions HTTP/1.1\r\nContent-Le",
+    b'POST /v1/completions HTTP/1.1\r\nContent-Length: 900\r\n\r\n{"prompt": ',
+    b"POST /v1/completions HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhel",
+)
+"""Their rest never comes: of a head, of a body, of a chunk."""
 
 
 class Reply(NamedTuple):

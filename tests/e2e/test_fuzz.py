@@ -31,7 +31,7 @@ from harness.server.schemas import (
     CompletionBody,
     TokenizeBody,
 )
-from tests.e2e.plain_client import Client, eventually, everything_logged, memory_of
+from tests.e2e.plain_client import HALF_REQUESTS, Client, eventually, everything_logged, memory_of
 
 pytestmark = [
     pytest.mark.e2e,
@@ -307,17 +307,12 @@ def test_raw_bytes(server: RunningServer, seen: Counter[int]) -> None:
 def test_half_requests_end_in_time(server: RunningServer) -> None:
     """Heads and bodies that stop coming are answered 408 and closed; their memory is given up."""
     client = Client(server.url)
-    starts = [
-        b"POST /v1/completions HTTP/1.1\r\nContent-Le",
-        b'POST /v1/completions HTTP/1.1\r\nContent-Length: 900\r\n\r\n{"prompt": ',
-        b"POST /v1/completions HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhel",
-    ]
     with contextlib.ExitStack() as stack:
         sockets = [
             stack.enter_context(socket.create_connection((client.host, client.port), HANG_S))
-            for _ in starts * 10
+            for _ in HALF_REQUESTS * 10
         ]
-        for to, start in zip(sockets, starts * 10, strict=True):
+        for to, start in zip(sockets, HALF_REQUESTS * 10, strict=True):
             to.sendall(start)
         silent = stack.enter_context(socket.create_connection((client.host, client.port), HANG_S))
         for to in sockets:

@@ -25,6 +25,7 @@ import pytest
 from harness.server.options import ServerOptions
 from harness.server.process import RunningServer, start_server
 from tests.e2e.plain_client import (
+    HALF_REQUESTS,
     WORDS,
     Client,
     ask,
@@ -283,12 +284,6 @@ def test_planted_drops_cut_every_third_stream(faulty: tuple[RunningServer, Path]
 def test_stopping_with_half_requests_is_clean(tmp_path: Path) -> None:
     """SIGTERM while heads and bodies are half here: no trace, status 0, nothing left behind."""
     command = [sys.executable, "-m", "harness.cli.main", "serve", "--port", "0"]
-    halves = [
-        b"POST /v1/completions HTTP/1.1\r\nContent-Le",
-        b'POST /v1/completions HTTP/1.1\r\nContent-Length: 900\r\n\r\n{"prompt": ',
-        b"POST /v1/completions HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhel",
-        b"",
-    ]
     with (
         contextlib.ExitStack() as stack,
         subprocess.Popen(
@@ -302,7 +297,7 @@ def test_stopping_with_half_requests_is_clean(tmp_path: Path) -> None:
     ):
         assert process.stdout is not None
         client = Client(process.stdout.readline().split()[-1])
-        for half in halves:
+        for half in (*HALF_REQUESTS, b""):
             to = stack.enter_context(socket.create_connection((client.host, client.port)))
             to.sendall(half)
         assert client.get("/healthz").status == 200
