@@ -12,10 +12,10 @@ from torch.nn import functional
 
 from harness.server.model import Llama
 from harness.server.tokenizer import TextTokenizer
+from harness.server.training.token_stream import LENGTH
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-from harness.server.training.token_stream import LENGTH
 
 
 @torch.inference_mode()
