@@ -1,7 +1,6 @@
 """Who learns of each record: the store, the live figures, later the metrics exporter."""
 
 from collections import deque
-from collections.abc import Sequence
 from typing import Final, Protocol
 
 from harness.load.messages import Report
@@ -30,30 +29,8 @@ class StoreObserver:
         self._writer.append(record)
 
 
-class Figures(Protocol):
+class Figures:
     """What the progress display and the exit code need to know of a run's requests.
-
-    Attributes:
-        n_records: requests recorded.
-        n_failed: those that did not come whole, warm-up excluded.
-        n_ok: those that did, warm-up excluded.
-    """
-
-    n_records: int
-    n_failed: int
-    n_ok: int
-
-    def start_cell(self) -> None:
-        """Forget the latencies of the cell before."""
-        ...
-
-    def ttft_s(self, q: float) -> float | None:
-        """Quantile of the recent TTFTs."""
-        ...
-
-
-class LiveFigures:
-    """Counts and recent latencies for the progress display and the exit code.
 
     Attributes:
         n_records: requests recorded.
@@ -66,6 +43,24 @@ class LiveFigures:
         self.n_failed = 0
         self.n_ok = 0
         self._ttft_ns: deque[int] = deque(maxlen=N_RECENT)
+
+    def start_cell(self) -> None:
+        """Forget the latencies of the cell before."""
+        self._ttft_ns.clear()
+
+    def ttft_s(self, q: float) -> float | None:
+        """Quantile of the recent TTFTs, nearest rank; for the display, never for a verdict."""
+        ordered = sorted(self._ttft_ns)
+        if not ordered:
+            return None
+        return ordered[min(len(ordered) - 1, int(q * len(ordered)))] / 1e9
+
+
+class LiveFigures(Figures):
+    """Counted from the records of this process."""
+
+    def __init__(self) -> None:
+        super().__init__()
         self._fresh_ns: deque[int] = deque(maxlen=N_RECENT)
 
     def on_record(self, record: RequestRecord) -> None:
@@ -85,31 +80,13 @@ class LiveFigures:
         self._fresh_ns.clear()
         return fresh
 
-    def start_cell(self) -> None:
-        """Forget the latencies of the cell before."""
-        self._ttft_ns.clear()
 
-    def ttft_s(self, q: float) -> float | None:
-        """Quantile of the recent TTFTs, nearest rank; for the display, never for a verdict."""
-        ordered = sorted(self._ttft_ns)
-        return _nearest_rank(ordered, q)
-
-
-class SummedFigures:
-    """The same over several processes, from what each reports; a report repeated changes nothing.
-
-    Attributes:
-        n_records: requests recorded.
-        n_failed: those that did not come whole, warm-up excluded.
-        n_ok: those that did, warm-up excluded.
-    """
+class SummedFigures(Figures):
+    """Summed over several processes, from what each reports; a repeated report changes nothing."""
 
     def __init__(self) -> None:
-        self.n_records = 0
-        self.n_failed = 0
-        self.n_ok = 0
+        super().__init__()
         self._reports: dict[int, Report] = {}
-        self._ttft_ns: deque[int] = deque(maxlen=N_RECENT)
 
     def take(self, worker: int, report: Report) -> None:
         """This process's counts so far."""
@@ -119,17 +96,3 @@ class SummedFigures:
         self.n_records = sum(each.n_records for each in reports)
         self.n_failed = sum(each.n_failed for each in reports)
         self.n_ok = sum(each.n_ok for each in reports)
-
-    def start_cell(self) -> None:
-        """Forget the latencies of the cell before."""
-        self._ttft_ns.clear()
-
-    def ttft_s(self, q: float) -> float | None:
-        """Quantile of the recent TTFTs, nearest rank; for the display, never for a verdict."""
-        return _nearest_rank(sorted(self._ttft_ns), q)
-
-
-def _nearest_rank(ordered: Sequence[int], q: float) -> float | None:
-    if not ordered:
-        return None
-    return ordered[min(len(ordered) - 1, int(q * len(ordered)))] / 1e9
