@@ -129,18 +129,15 @@ class RunFolder:
         except (OSError, ValueError, RecursionError) as error:
             raise RecordError(f"{path}: unreadable JSON: {error}") from error
 
-    def read_object(self, name: str, *required: str) -> dict[str, Any]:
-        """The JSON object in a file, with text under each of the required keys.
+    def read_object(self, name: str) -> dict[str, Any]:
+        """The JSON object in a file.
 
         Raises:
-            RecordError: missing, damaged, no object, or a key without text.
+            RecordError: missing, damaged, or no object.
         """
         value = self.read_json(name)
         if not isinstance(value, dict):
             raise RecordError(f"{self.path / name}: got no JSON object")
-        for key in required:
-            if not isinstance(value.get(key), str):
-                raise RecordError(f"{self.path / name}: got no text under {key!r}")
         return value
 
     def has(self, name: str) -> bool:
