@@ -23,7 +23,7 @@ from harness.records.store import read_rows
 from harness.report.context import build_report
 from harness.report.schema import Report
 from harness.scenario.baseline import recorded_baseline
-from harness.scenario.read import validate_scenario
+from harness.scenario.read import stored_scenario
 
 
 def read_evidence(run: RunFolder) -> Evidence:
@@ -37,7 +37,7 @@ def read_evidence(run: RunFolder) -> Evidence:
     numbers = range(1, len(told["sessions"]) + 1)
     environment, *later = [_environment(run, number) for number in numbers]
     return Evidence(
-        scenario=validate_scenario(run.read_json("scenario.json"), str(run.path / "scenario.json")),
+        scenario=stored_scenario(run),
         plan=plan_from_json(run.read_json("plan.json")),
         rows=to_frame(rows),
         torn=rows.torn,

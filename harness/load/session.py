@@ -27,7 +27,7 @@ from harness.records.lock import RunLock
 from harness.records.request import Outcome
 from harness.records.run import RunFolder, new_run_id
 from harness.records.store import read_rows
-from harness.scenario.read import validate_scenario
+from harness.scenario.read import stored_scenario
 from harness.scenario.schema import Scenario
 
 CHECK_TIMEOUT_S = 10.0
@@ -99,10 +99,10 @@ def resume(run: RunFolder, url: str) -> None:
         SetupError: the target does not serve what the run was begun on, or its key is missing.
         RecordError: the run cannot be read, or the note not be written.
     """
-    opened, value = reopen(run.path), read_about(run)
+    scenario, value = stored_scenario(run), read_about(run)
     sessions = value["sessions"]
-    entry = _opened(len(sessions) + 1, opened.scenario, url)
-    _require_same_model(opened.scenario.target.model, sessions[0], entry)
+    entry = _opened(len(sessions) + 1, scenario, url)
+    _require_same_model(scenario.target.model, sessions[0], entry)
     run.write_json(run.file_of_session("environment.json", entry["number"]), describe())
     value |= {"target": url, "status": "running", "finished": None}
     run.write_json("run.json", {**value, "sessions": [*sessions, entry]})
@@ -116,7 +116,7 @@ def reopen(path: Path) -> Session:
         ScenarioError: its scenario is not valid.
     """
     run = RunFolder.open(path)
-    scenario = validate_scenario(run.read_json("scenario.json"), str(path / "scenario.json"))
+    scenario = stored_scenario(run)
     whole = plan_from_json(run.read_json("plan.json"))
     number = len(read_about(run)["sessions"])
     done = recorded(run, before=number)

@@ -7,7 +7,7 @@ from harness.records.about import read_about
 from harness.records.environment import describe
 from harness.records.run import RunFolder
 from harness.scenario.comparable import Described, differences
-from harness.scenario.read import validate_scenario
+from harness.scenario.read import stored_scenario
 from harness.scenario.schema import Scenario
 
 KEY = "baseline"
@@ -34,9 +34,8 @@ def read_description(run: RunFolder) -> Described:
     Raises:
         RecordError: a file of the run is missing or damaged.
     """
-    file = str(run.path / "scenario.json")
     return Described(
-        scenario=validate_scenario(run.read_json("scenario.json"), file),
+        scenario=stored_scenario(run),
         environment={k: str(v) for k, v in run.read_object("environment.json").items()},
         target=read_about(run)["target"],
     )

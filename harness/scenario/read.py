@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.base.errors import Problem, ScenarioError
+from harness.records.run import RunFolder
 from harness.scenario.schema import Scenario
 from harness.scenario.toml_file import parse_toml, read_text, validate
 
@@ -62,3 +63,13 @@ def validate_scenario(values: dict[str, Any], file: str) -> Scenario:
         ScenarioError: with every problem found.
     """
     return validate(Scenario, values, file)
+
+
+def stored_scenario(run: RunFolder) -> Scenario:
+    """The scenario that a run was made with.
+
+    Raises:
+        RecordError: its file is missing or damaged.
+        ScenarioError: it is not valid.
+    """
+    return validate_scenario(run.read_json("scenario.json"), str(run.path / "scenario.json"))
