@@ -123,10 +123,7 @@ class HttpClient:
     def close(self) -> None:
         """Close the connection."""
         self._disarm()
-        if self._reading is not None:
-            self._reading.stop()
-            self._reading.close()
-            self._reading = None
+        self._stop_reading()
         if self._sock is not None:
             self._sock.close()
             self._sock = None
@@ -134,13 +131,16 @@ class HttpClient:
 
     def _leave(self, keep_alive: KeepAlive) -> None:
         """Nothing says that this connection will live: have it watched, or close it."""
+        self._stop_reading()
+        if self._sock is not None and keep_alive.watch(self._sock):
+            self._sock = None
+        self.close()
+
+    def _stop_reading(self) -> None:
         if self._reading is not None:
             self._reading.stop()
             self._reading.close()
             self._reading = None
-        if self._sock is not None and keep_alive.watch(self._sock):
-            self._sock = None
-        self.close()
 
     # connecting
 
