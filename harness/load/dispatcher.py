@@ -53,11 +53,6 @@ class Dispatcher:
         self._n_begun = 0
 
     @property
-    def segment(self) -> Segment | None:
-        """The segment that runs, None between segments."""
-        return self._segment
-
-    @property
     def n_in_flight(self) -> int:
         """Requests handed out and not recorded yet."""
         return self._next - self._n_recorded

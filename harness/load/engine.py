@@ -195,11 +195,6 @@ class LoadEngine:
         """Whether nothing more is handed out."""
         return self._handout.is_stopping
 
-    @property
-    def n_in_flight(self) -> int:
-        """Requests handed out and not recorded yet."""
-        return self._dispatcher.n_in_flight
-
     def health(self) -> dict[str, Any]:
         """This process about itself."""
         return {
