@@ -5,16 +5,15 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import AbstractContextManager
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
 
 from tests.cli_process import command
+from tests.small_server import serving
 
 pytestmark = pytest.mark.e2e
 
@@ -58,8 +57,7 @@ def write(folder: Path, text: str) -> str:
     return str(path)
 
 
-@contextmanager
-def answering(status: int, every: int = 1) -> Iterator[str]:
+def answering(status: int, every: int = 1) -> AbstractContextManager[str]:
     """A target that is up and lists a model, and fails every n-th generation with this status."""
     count = 0
 
@@ -95,15 +93,7 @@ def answering(status: int, every: int = 1) -> Iterator[str]:
             self.end_headers()
             self.wfile.write(body)
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    return serving(Handler)
 
 
 @pytest.fixture(scope="module")

@@ -6,10 +6,9 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import AbstractContextManager
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ import pytest
 from harness.server.options import ServerOptions
 from harness.server.process import start_server
 from tests.cli_process import command
+from tests.small_server import serving
 
 pytestmark = pytest.mark.e2e
 KEY = "PROBE_TEST_KEY"
@@ -46,8 +46,9 @@ def url() -> Iterator[str]:
         del os.environ[KEY]
 
 
-@contextmanager
-def answering(models: list[str], status: int, body: bytes, kind: str) -> Iterator[str]:
+def answering(
+    models: list[str], status: int, body: bytes, kind: str
+) -> AbstractContextManager[str]:
     """A server that lists these models and gives every generation the same answer."""
 
     class Handler(BaseHTTPRequestHandler):
@@ -72,15 +73,7 @@ def answering(models: list[str], status: int, body: bytes, kind: str) -> Iterato
             self.end_headers()
             self.wfile.write(body)
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    return serving(Handler)
 
 
 @pytest.fixture(scope="module")

@@ -4,11 +4,9 @@ import shutil
 import subprocess
 import sys
 from argparse import Namespace
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import AbstractContextManager
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from threading import Thread
 
 import pytest
 
@@ -23,6 +21,7 @@ from harness.records.shard import ShardWriter
 from harness.scenario.read import validate_scenario
 from tests.e2e.truth_process import scenario_values
 from tests.make_records import make_record
+from tests.small_server import serving
 
 DEAD = "http://127.0.0.1:9"
 
@@ -206,8 +205,7 @@ def test_a_run_is_settled_by_its_rows(
     assert run.read_json("run.json")["status"] == status
 
 
-@contextmanager
-def scripted_server(models: str, version: str | None = None) -> Iterator[str]:
+def scripted_server(models: str, version: str | None = None) -> AbstractContextManager[str]:
     """Answers `/v1/models` with this text and `/version` with this version."""
 
     class Handler(BaseHTTPRequestHandler):
@@ -223,12 +221,4 @@ def scripted_server(models: str, version: str | None = None) -> Iterator[str]:
             self.end_headers()
             self.wfile.write((body or "").encode())
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    return serving(Handler)
