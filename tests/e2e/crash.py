@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -28,6 +28,7 @@ from harness.records.lock import RunLock
 from harness.records.run import RunFolder
 from harness.records.shard import read_acknowledgements
 from harness.records.store import read_rows
+from tests.e2e.locust_process import wait_for
 from tests.e2e.truth_process import Truth, scenario_values, to_toml, truth_server
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -94,7 +95,7 @@ class Run:
         (folder / "x.toml").write_text(to_toml(values))
         first = ("run", "x.toml", "--target", truth.url, "--runs-dir", "runs")
         self._process = self._start(*first)
-        wait_for(lambda: any(folder.glob("runs/*/run.json")))
+        wait_for(lambda: any(folder.glob("runs/*/run.json")), LIMIT_S)
         (self.path,) = (folder / "runs").iterdir()
         self._n_sessions = 1
         self._began_ns = 0
@@ -109,7 +110,7 @@ class Run:
     def kill(self, victim: Victim, delay_s: float) -> Kill:
         """Kill while the load writes, and hold what is left against what was acknowledged."""
         shard = f"session-{self._n_sessions}-*.arrows"
-        wait_for(lambda: any(self.path.glob(f"shards/{shard}")))
+        wait_for(lambda: any(self.path.glob(f"shards/{shard}")), LIMIT_S)
         load = _only_child(self._process.pid)
         time.sleep(delay_s)
         n_acknowledged = acknowledged(self.path)
@@ -176,7 +177,7 @@ class Run:
     def _after(self, victim: Victim) -> tuple[str, int]:
         """What is said of the killed run: by the command, or by `tailbreak report` in its place."""
         shown, code = self._outcome()
-        wait_for(self._is_free)
+        wait_for(self._is_free, LIMIT_S)
         if victim == "load":
             return shown, code
         self._process = self._start("report", str(self.path))
@@ -252,13 +253,6 @@ def _judge(run: Run, kills: tuple[Kill, ...]) -> Chain:
 def _only_child(parent: int) -> int:
     (child,) = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
     return int(child)
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    until = time.monotonic() + LIMIT_S
-    while not condition():
-        assert time.monotonic() < until, "nothing happened in time"
-        time.sleep(0.02)
 
 
 def lines_of(chains: list[Chain]) -> Iterator[str]:

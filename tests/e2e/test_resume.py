@@ -6,9 +6,7 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +18,7 @@ from harness.records.lock import RunLock
 from harness.records.run import RunFolder
 from harness.records.store import read_rows
 from harness.scenario.read import validate_scenario
+from tests.e2e.locust_process import wait_for
 from tests.e2e.truth_process import scenario_values, to_toml, truth_server
 
 pytestmark = pytest.mark.e2e
@@ -50,13 +49,6 @@ def done(process: "subprocess.Popen[str]") -> tuple[int, str]:
     return process.returncode, output
 
 
-def wait_for(condition: Callable[[], bool]) -> None:
-    until = time.monotonic() + LIMIT_S
-    while not condition():
-        assert time.monotonic() < until, "nothing happened in time"
-        time.sleep(0.05)
-
-
 def prepared(folder: Path, **values: Any) -> RunFolder:
     """A run that was begun and never sent anything."""
     scenario = validate_scenario({**scenario_values(), **values}, "test")
@@ -74,7 +66,7 @@ def test_a_locust_run_killed_midway_is_finished_by_locust_on_its_own_target(tmp_
     (tmp_path / "x.toml").write_text(to_toml(scenario_values(requests_per_cell=60)))
     with truth_server(ttft_ms=150) as truth:
         first = start(tmp_path, *LOCUST, "--scenario", "x.toml", "--host", truth.url)
-        wait_for(lambda: len(truth.log()) >= 20)
+        wait_for(lambda: len(truth.log()) >= 20, LIMIT_S)
         (run,) = tmp_path.glob("reports/runs/*")
         with pytest.raises(SetupError, match=f"still being written .process {first.pid}."):
             RunLock(RunFolder(run))
@@ -98,7 +90,7 @@ def test_a_stopped_run_is_finished_by_the_command_line(tmp_path: Path) -> None:
     (tmp_path / "x.toml").write_text(to_toml(scenario_values(concurrency=2)))
     with truth_server(ttft_ms=150) as truth:
         process = start(tmp_path, *TAILBREAK, "run", "x.toml", "--target", truth.url)
-        wait_for(lambda: len(truth.log()) >= 8)
+        wait_for(lambda: len(truth.log()) >= 8, LIMIT_S)
         process.send_signal(signal.SIGINT)
         code, said = done(process)
         (run,) = tmp_path.glob("reports/runs/*")
@@ -128,7 +120,7 @@ def test_a_run_on_the_bundled_server_gets_the_same_server_again(tmp_path: Path) 
         options.update(*(line.split("\0") for line in lines if "\0serve\0" in line))
         return bool(options)
 
-    wait_for(is_served)
+    wait_for(is_served, LIMIT_S)
     code, said = done(process)
     assert code in (0, 5), said
     assert {"--kv-tokens", "2048", "--max-num-seqs", "3"} <= options
