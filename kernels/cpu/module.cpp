@@ -1,0 +1,22 @@
+// Binds the native kernels. One `bind_<op>` for each op, defined beside its code; here only the list.
+
+#include "module.hpp"
+
+namespace tailbreak {
+
+// The best instruction set that this machine runs; each name is a module.
+static const char *best_isa() {
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("x86-64-v4")) return "avx512";
+    if (__builtin_cpu_supports("x86-64-v3")) return "avx2";
+#endif
+    return "portable";
+}
+
+}  // namespace tailbreak
+
+NB_MODULE(TAILBREAK_MODULE, m) {
+    m.attr("ISA") = TAILBREAK_ISA_NAME;
+    m.def("best_isa", &tailbreak::best_isa);
+}
