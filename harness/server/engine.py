@@ -14,7 +14,7 @@ import torch
 
 from harness.server.kv_arena import KvArena
 from harness.server.model_runner import ModelRunner
-from harness.server.sampler import Chosen, Sampler, TokenLogprobs, has_prescribed_length
+from harness.server.sampler import Chooser, Chosen, Sampler, TokenLogprobs, has_prescribed_length
 from harness.server.scheduler import Schedule, Scheduler
 from harness.server.sequence import FinishReason, Segment, Sequence, StepRecord
 
@@ -60,7 +60,11 @@ class StepEvents(NamedTuple):
 
 
 class Engine:
-    """Model, arena, scheduler and sampler put together; one thread, no I/O."""
+    """Model, arena, scheduler and sampler put together; one thread, no I/O.
+
+    Attributes:
+        sampler: Chooses tokens; whoever compares paths puts a listener in its place.
+    """
 
     def __init__(
         self,
@@ -78,7 +82,9 @@ class Engine:
             max_num_batched_tokens=options.max_num_batched_tokens,
         )
         self._runner = ModelRunner(model, arena, max_model_len)
-        self._sampler = Sampler(model.config.vocab_size, control_ids=control_ids, stop_ids=stop_ids)
+        self.sampler: Chooser = Sampler(
+            model.config.vocab_size, control_ids=control_ids, stop_ids=stop_ids
+        )
         self._stop_ids = frozenset(stop_ids)
         self._sequences: dict[int, Sequence] = {}
         self._cancelled: list[Sequence] = []
@@ -120,7 +126,7 @@ class Engine:
             with torch.inference_mode():
                 logits = self._runner.run(chunks, watch)
                 chosen = dict(
-                    zip(drawing, self._sampler.choose(logits, drawing, watch), strict=True)
+                    zip(drawing, self.sampler.choose(logits, drawing, watch), strict=True)
                 )
             self.scheduler.advance(chunks, (watch.last_ns - began_ns) / 1e9)
             watch.lap("kv")

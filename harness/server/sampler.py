@@ -6,14 +6,14 @@ filters and noise over the sampled rows, argmax over the rest. The arithmetic is
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 import torch
 
 from kernels.logprobs import measure_logprobs
 from kernels.penalties import apply_penalties
-from kernels.sampling import GREEDY_TEMPERATURE, choose_greedy, sample
+from kernels.sampling import GREEDY_TEMPERATURE, choose_greedy, filter_logits, sample
 
 if TYPE_CHECKING:
     from collections.abc import Sequence as AbstractSequence
@@ -34,6 +34,18 @@ class Chosen(NamedTuple):
     token_id: int
     is_faulty: bool
     logprobs: TokenLogprobs | None = None
+
+
+class Chooser(Protocol):
+    """What an engine needs: `Sampler`, or something that listens in its place."""
+
+    def choose(
+        self, logits: Tensor, sequences: AbstractSequence[Sequence], watch: Stopwatch
+    ) -> list[Chosen]:
+        """Choose one token per row; `logits` is overwritten."""
+
+    def weigh(self, logits: Tensor, sequences: AbstractSequence[Sequence]) -> Tensor:
+        """Give the logits that `choose` would draw each row by."""
 
 
 class Sampler:
@@ -66,17 +78,12 @@ class Sampler:
             return []
         asked = [row for row, each in enumerate(sequences) if each.params.n_logprobs is not None]
         own = logits[asked] if asked else None
-        modes = [int(has_prescribed_length(sequence)) for sequence in sequences]
-        logits += self._bias[modes]
+        self._exclude(logits, sequences)
         watch.lap("sample")
         self._penalise(logits, sequences)
         watch.lap("penalty")
         token_ids, is_faulty = choose_greedy(logits)
-        drawn = [
-            row
-            for row, sequence in enumerate(sequences)
-            if sequence.params.temperature >= GREEDY_TEMPERATURE
-        ]
+        drawn = _drawn_rows(sequences)
         if drawn:
             rows = torch.tensor(drawn)
             token_ids[rows] = _draw(logits[rows], [sequences[row] for row in drawn])
@@ -91,6 +98,26 @@ class Sampler:
                 chosen[row] = chosen[row]._replace(logprobs=logprobs)
         watch.lap("sample")
         return chosen
+
+    def weigh(self, logits: Tensor, sequences: AbstractSequence[Sequence]) -> Tensor:
+        """Give the logits that `choose` would draw each row by, and leave `logits` as they are.
+
+        Greedy rows end with the penalties, the others with temperature and filters.
+
+        Shapes: logits (len(sequences), vocab_size) to the same.
+        """
+        weights = logits.clone()
+        self._exclude(weights, sequences)
+        self._penalise(weights, sequences)
+        drawn = _drawn_rows(sequences)
+        if drawn:
+            filters = _filters([sequences[row] for row in drawn])
+            weights[drawn] = filter_logits(weights[drawn], **filters)
+        return weights
+
+    def _exclude(self, logits: Tensor, sequences: AbstractSequence[Sequence]) -> None:
+        """Take out what may not be drawn in each sequence's present segment."""
+        logits += self._bias[[int(has_prescribed_length(sequence)) for sequence in sequences]]
 
     def _penalise(self, logits: Tensor, sequences: AbstractSequence[Sequence]) -> None:
         """Apply penalties to the rows that have any."""
@@ -114,6 +141,15 @@ def has_prescribed_length(sequence: Sequence) -> bool:
     return sequence.params.ignore_eos or sequence.segment.kind == "reasoning"
 
 
+def _drawn_rows(sequences: AbstractSequence[Sequence]) -> list[int]:
+    """Rows that are not greedy."""
+    return [
+        row
+        for row, sequence in enumerate(sequences)
+        if sequence.params.temperature >= GREEDY_TEMPERATURE
+    ]
+
+
 def _logprobs(logits: Tensor, token_ids: Tensor, n_logprobs: list[int]) -> list[TokenLogprobs]:
     """Tell every row as many of the likeliest tokens as it asked for.
 
@@ -134,13 +170,23 @@ def _draw(logits: Tensor, sequences: AbstractSequence[Sequence]) -> Tensor:
 
     Shapes: logits (len(sequences), vocab_size) to (len(sequences),) int64.
     """
-    params = [sequence.params for sequence in sequences]
     return sample(
         logits,
-        temperature=torch.tensor([each.temperature for each in params]),
-        top_k=torch.tensor([each.top_k for each in params]),
-        min_p=torch.tensor([each.min_p for each in params]),
-        top_p=torch.tensor([each.top_p for each in params]),
-        seeds=torch.tensor([each.seed for each in params]),
+        **_filters(sequences),
+        seeds=torch.tensor([sequence.params.seed for sequence in sequences]),
         positions=torch.tensor([len(sequence.tokens) for sequence in sequences]),
     ).token_ids
+
+
+def _filters(sequences: AbstractSequence[Sequence]) -> dict[str, Tensor]:
+    """Temperature and filters of every row.
+
+    Shapes: each (len(sequences),).
+    """
+    params = [sequence.params for sequence in sequences]
+    return {
+        "temperature": torch.tensor([each.temperature for each in params]),
+        "top_k": torch.tensor([each.top_k for each in params]),
+        "min_p": torch.tensor([each.min_p for each in params]),
+        "top_p": torch.tensor([each.top_p for each in params]),
+    }
