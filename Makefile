@@ -12,7 +12,7 @@ help:  ## what can be done
 
 setup: $(STAMP)  ## virtual environment and install
 
-NATIVE := $(wildcard kernels/cpu/*.cpp kernels/cpu/*.hpp) kernels/cpu/CMakeLists.txt
+NATIVE := $(wildcard kernels/cpu/*.cpp kernels/cpu/*.hpp kernels/cpu/CMakeLists.txt)
 
 $(STAMP): pyproject.toml constraints.txt tools/setup.sh $(NATIVE)
 	@bash tools/setup.sh "$(PYTHON)" "$(VENV)"

@@ -25,6 +25,7 @@ print(f"with {len(cuda)} CUDA packages, several GB" if cuda else "the CPU build,
     esac
     "${pip[@]}" install --quiet "torch==$torch"
 fi
-echo "setup: installing tailbreak and its tools"
+[ "${TAILBREAK_NATIVE:-}" = 0 ] && kernels="without its native kernels (TAILBREAK_NATIVE=0)" || kernels="with its native kernels (some 20 s)"
+echo "setup: installing tailbreak and its tools, $kernels"
 "${pip[@]}" install --quiet --constraint constraints.txt --editable '.[dev]'
 echo "setup: done; try: make demo"

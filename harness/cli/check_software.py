@@ -32,6 +32,7 @@ def check_software(runs_dir: Path) -> Iterator[Check]:
     """Everything about software and disk."""
     yield check_python()
     yield check_torch()
+    yield check_kernels()
     yield check_gpu()
     yield from check_runs_dir(runs_dir)
     for command, (name, package) in TOOLS.items():
@@ -64,6 +65,20 @@ def check_torch() -> Check:
         found=f"{version}, " + (f"CUDA {cuda}" if cuda else "CPU build") if version else "none",
         costs="the bundled server does not start; measuring other servers works",
         do="pip install tailbreak again, with its dependencies",
+    )
+
+
+def check_kernels() -> Check:
+    """The native kernels, and which build of them this machine runs."""
+    from kernels import cpu
+
+    return judge(
+        "native kernels",
+        ok=cpu.PROBLEM is None,
+        found="none" if cpu.PROBLEM else cpu.native.ISA,
+        costs="the bundled server's accelerated path is slower and lacks the features that need "
+        "them; measuring other servers works",
+        do=cpu.HOW_TO_BUILD,
     )
 
 
