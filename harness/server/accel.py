@@ -14,7 +14,13 @@ from harness.server.contiguous import capacity_for
 from harness.server.sequence import Layout, Mode
 
 HEADER: Final = "x-mc-accel"
-EXACT_FEATURES: Final = ("adaptive_batching", "prefix_cache", "paged_kv", "async_store")
+EXACT_FEATURES: Final = (
+    "adaptive_batching",
+    "prefix_cache",
+    "paged_kv",
+    "async_store",
+    "gc_tuned",
+)
 
 
 def read_features(header: str | None) -> tuple[str, ...]:
@@ -57,6 +63,7 @@ def mode_of(features: tuple[str, ...]) -> Mode:
         layout="paged" if "paged_kv" in features else "contiguous",
         has_prefix_cache="prefix_cache" in features,
         is_adaptive="adaptive_batching" in features,
+        is_gc_tuned="gc_tuned" in features,
     )
 
 

@@ -21,6 +21,7 @@ import torch
 from harness.base.errors import SetupError, TailbreakError
 from harness.server.accel import EXACT_FEATURES, mode_of
 from harness.server.checkpoint import load_model
+from harness.server.collector import QUIET_S, Collector
 from harness.server.engine import Engine
 from harness.server.faults import Faults, PlannedPauses, SlowedStopwatch
 from harness.server.frames import Frame, FrameReader, encode_frame
@@ -104,9 +105,10 @@ def serve_front(link: FrontLink, engine: Engine, faults: Faults) -> None:
     pauses = GcPauses().install()
     watch = SlowedStopwatch(pauses, faults.slowdowns) if faults.slowdowns else Stopwatch(pauses)
     planned = PlannedPauses(faults, watch.last_ns)
+    collector = Collector()
     was_idle = True
     while True:
-        commands = link.receive(0.0 if engine.has_work else None)
+        commands = next_commands(link, engine, collector)
         if was_idle:
             watch.restart(time.perf_counter_ns())
         obey(engine, commands)
@@ -114,6 +116,8 @@ def serve_front(link: FrontLink, engine: Engine, faults: Faults) -> None:
             was_idle = True
             continue
         planned.take(watch)
+        collector.tune(is_tuned=engine.scheduler.next_mode.is_gc_tuned)
+        collector.bound()
         events = engine.step(watch, was_idle=was_idle)
         watch.restart(events.until_ns)
         link.send(
@@ -125,6 +129,18 @@ def serve_front(link: FrontLink, engine: Engine, faults: Faults) -> None:
             }
         )
         was_idle = not engine.has_work
+
+
+def next_commands(link: FrontLink, engine: Engine, collector: Collector) -> list[Frame]:
+    """Return what the front has sent; without work wait for it, and use the quiet."""
+    if engine.has_work:
+        return link.receive(0.0)
+    if collector.is_due:
+        commands = link.receive(QUIET_S)
+        if commands:
+            return commands
+        collector.tidy()
+    return link.receive(None)
 
 
 def obey(engine: Engine, commands: AbstractSequence[Frame]) -> None:

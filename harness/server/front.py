@@ -11,6 +11,7 @@ from harness.server.accel import read_features
 from harness.server.answers import Answers
 from harness.server.api_error import ApiError
 from harness.server.body import shown
+from harness.server.collector import FrontCollector
 from harness.server.generation import Generation, Limits, build_choices, request_seeds, require_fit
 from harness.server.journal import JournalRow
 from harness.server.journal_queue import JournalQueue
@@ -65,6 +66,7 @@ class Front:
         self._n_streams = 0
         self._seeds = request_seeds(options.seed)
         self.pauses = pauses
+        self.collector = FrontCollector()
         self.clock = SystemClock()
         self.started_unix_s = self.clock.realtime_ns() // 10**9
 
@@ -157,6 +159,7 @@ class Front:
             choices=choices,
             stops=body.stop_texts,
         )
+        self.collector.enter(generation, is_tuned="gc_tuned" in features)
         return generation, Answers(generation, self.link, self.tokenizer, self.pauses)
 
     async def complete(self, generation: Generation, answers: Answers) -> Timings:
@@ -165,6 +168,7 @@ class Front:
         await self._store(generation, answers, outcome)
         answers.lap("store")
         timings = answers.timings()
+        self.collector.leave(generation)
         self._room.note_service(timings.wall_s - sum(map(timings.phases.__getitem__, _WAITING)))
         self.metrics.record_finished(generation.path, outcome, generation.n_prompt, timings)
         return timings
@@ -173,6 +177,7 @@ class Front:
         """End a request whose client is gone, or that failed."""
         answers.abandon()
         self.metrics.record_broken(generation.path, outcome)
+        self.collector.leave(generation)
         await self._store(generation, answers, outcome)
 
     async def _store(self, generation: Generation, answers: Answers, outcome: str) -> None:

@@ -192,6 +192,7 @@ class _Serving:
         self._is_stopping = True
         announcing.cancel()
         pauses.remove()
+        front.collector.close()
         link.close()
         front.journal_queue.close()
         if self._has_failed:

@@ -79,6 +79,11 @@ class Scheduler:
         return bool(self.waiting or self.resident)
 
     @property
+    def next_mode(self) -> Mode:
+        """The mode of the next step."""
+        return self.waiting[0].mode if self.waiting and not self.resident else self.mode
+
+    @property
     def _cache(self) -> KvCache:
         """The layout that has the arena."""
         return self._caches[self.mode.layout]

@@ -27,11 +27,13 @@ class Mode(NamedTuple):
         layout: How KV lies in the arena.
         has_prefix_cache: Whether full blocks are kept, and looked for at admission; paged only.
         is_adaptive: Whether measured step costs bound the prefill beside decoding sequences.
+        is_gc_tuned: Whether the search for cyclic garbage waits for an idle moment.
     """
 
     layout: Layout = "contiguous"
     has_prefix_cache: bool = False
     is_adaptive: bool = False
+    is_gc_tuned: bool = False
 
 
 BASELINE: Final = Mode()
