@@ -124,7 +124,10 @@ def _widening(folder: "RunFolder") -> "Callable[[pa.RecordBatch], pa.RecordBatch
     def widen(batch: pa.RecordBatch) -> pa.RecordBatch:
         ids = batch["cell"].to_pylist()
         rows = batch.select(STAMPS).to_pandas()
-        arrays = [pa.array([cells.get(i, {}).get(axis) for i in ids], axes[axis]) for axis in axes]
+        arrays = [
+            pa.array([_told(cells.get(i, {}).get(axis), axes[axis]) for i in ids], axes[axis])
+            for axis in axes
+        ]
         arrays += [pa.array(f(rows), pa.float64(), from_pandas=True) for f in derived.values()]
         return pa.RecordBatch.from_arrays(
             [*batch.columns, *arrays], names=[*batch.schema.names, *axes, *derived]
@@ -133,9 +136,16 @@ def _widening(folder: "RunFolder") -> "Callable[[pa.RecordBatch], pa.RecordBatch
     return widen
 
 
+def _told(value: Any, type_: "pa.DataType") -> Any:
+    """A factor's value in its column: words and truths of one axis as words."""
+    return str(value).lower() if isinstance(value, bool) and type_ == "string" else value
+
+
 def _type_of(values: Iterable[Any]) -> "pa.DataType":
     """The narrowest type that holds these factor values."""
     import pyarrow as pa
 
     kinds = {type(value) for value in values}
+    if str in kinds:
+        return pa.string()
     return pa.bool_() if kinds == {bool} else pa.int64() if kinds == {int} else pa.float64()

@@ -87,10 +87,18 @@ def fold(calls: Sequence[Call], n_calls: int) -> RequestRecord:
         server_e2e_s=_total(each.server_e2e_s for each in records),
         n_evictions=_total(each.n_evictions for each in records),
         features=tuple(dict.fromkeys(name for each in records for name in each.features)),
-        anomalies=dict(sum((Counter(each.anomalies) for each in records), Counter())),
+        anomalies=_oddities(records),
         stamps=first.stamps if len({each.stamps for each in records}) == 1 else Stamps.USER,
     )  # fmt: skip
     return with_steps(record, [_step(call) for call in calls])
+
+
+def _oddities(records: Sequence[RequestRecord]) -> dict[str, int]:
+    """Anomalies of all calls; that the calls of a chain ran different features is one more."""
+    counts = sum((Counter(each.anomalies) for each in records), Counter[str]())
+    if len({frozenset(each.features) for each in records if each.outcome.is_ok}) > 1:
+        counts["path_mismatch"] += 1
+    return dict(counts)
 
 
 def _where(last: RequestRecord, number: int, n_calls: int) -> str:

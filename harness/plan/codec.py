@@ -8,6 +8,7 @@ from pydantic import TypeAdapter
 
 from harness.base.errors import RecordError
 from harness.plan.plan import Cell, Plan, PlannedRequest, Segment
+from harness.scenario.acceleration import normalised
 
 SCHEMA = 1
 _CELL: Final = TypeAdapter(Cell)
@@ -82,7 +83,15 @@ def _segment_to_json(segment: Segment) -> dict[str, Any]:
 
 
 def _cell_from_json(value: Any) -> Cell:
-    return _CELL.validate_json(json.dumps(value), strict=True)
+    cell = _CELL.validate_json(json.dumps(value), strict=True)
+    words = {name for name, factor in cell.factors.items() if isinstance(factor, str)}
+    if words - {"accelerated"}:
+        raise ValueError(f"{cell.id}: words on the axes {', '.join(sorted(words))}")
+    if cell.factors.get("accelerated", cell.accelerated) != cell.accelerated:
+        raise ValueError(f"{cell.id}: accelerated is not what its axis says")
+    if normalised(cell.accelerated) != cell.accelerated:
+        raise ValueError(f"{cell.id}: accelerated is {cell.accelerated!r}")
+    return cell
 
 
 def _require_kinds(name: str, column: list[Any]) -> None:

@@ -7,7 +7,9 @@ order, the first `n_warmup` of them cut from analysis.
 from dataclasses import dataclass
 from typing import Any
 
-Factor = float | int | bool
+from harness.scenario.acceleration import Asked
+
+Factor = float | int | bool | str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -21,7 +23,7 @@ class Cell:
         cot_depth: reasoning steps.
         cot_step_tokens: tokens per reasoning step.
         cot_mode: who runs the steps: the `server` in one call, or a `chained` call for each.
-        accelerated: whether the accelerated path is asked for.
+        accelerated: whether the accelerated path is asked for, or with which features.
         concurrency: requests in flight (closed loop), or None.
         rate_rps: offered rate (open loop), or None.
         sampling: sampling fields sent with each request.
@@ -32,7 +34,7 @@ class Cell:
     prompt_tokens: int
     cot_depth: int
     cot_step_tokens: int
-    accelerated: bool
+    accelerated: Asked
     concurrency: int | None
     rate_rps: float | None
     sampling: dict[str, Any]

@@ -11,6 +11,8 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from harness.scenario.acceleration import Acceleration
+
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 Positive = Annotated[float, Field(gt=0.0)]
 Rate = Annotated[float, Field(ge=0.001, le=1_000_000.0)]
@@ -182,7 +184,7 @@ class Axes(Strict):
     temperature: Annotated[list[Temperature], AxisLength] | None = None
     concurrency: Annotated[list[Concurrency], AxisLength] | None = None
     rate_rps: Annotated[list[Rate], AxisLength] | None = None
-    accelerated: Annotated[list[bool], AxisLength] | None = None
+    accelerated: Annotated[list[Acceleration], AxisLength] | None = None
 
     @model_validator(mode="after")
     def _check(self) -> Self:

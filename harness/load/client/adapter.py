@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from harness.load.client.exchange import Exchange, HttpRequest
 from harness.records.request import RequestRecord
+from harness.scenario.acceleration import Asked
 
 
 def no_pause() -> None:
@@ -43,7 +44,7 @@ class Ask:
     ignore_eos: bool = False
     cot_depth: int = 0
     cot_step_tokens: int = 0
-    accelerated: bool | None = None
+    accelerated: Asked | None = None
     api_key: str | None = field(default=None, repr=False)
 
     @property

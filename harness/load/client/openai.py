@@ -20,6 +20,7 @@ from harness.load.client.sse import EventTooLarge, SseDecoder, SseEvent
 from harness.load.client.steps import server_steps, with_steps
 from harness.load.client.token_stamps import tokens_per_chunk
 from harness.records.request import Outcome, RequestRecord
+from harness.scenario import acceleration
 
 ENCODINGS: Final = {"gzip": 47, "x-gzip": 47, "deflate": 47}
 TAIL_BYTES: Final = 65536
@@ -48,7 +49,7 @@ class _OpenAi:
         """The HTTP request for this ask."""
         headers = [("Content-Type", "application/json"), ("Accept", "text/event-stream")]
         if ask.accelerated is not None:
-            headers.append(("X-MC-Accel", "true" if ask.accelerated else "false"))
+            headers.append(("X-MC-Accel", acceleration.header(ask.accelerated)))
         if ask.api_key is not None:
             headers.append(("Authorization", f"Bearer {ask.api_key}"))
         return HttpRequest(
@@ -199,15 +200,23 @@ def _note_lengths(answer: Answer, ask: Ask) -> None:
 
 
 def _note_path(exchange: Exchange, answer: Answer, ask: Ask) -> None:
-    """Whether the answer says that another path ran than the one asked for."""
+    """Whether the answer says that another path, or other features, ran than were asked for."""
     if ask.accelerated is None or exchange.status != 200:
         return
     path = answer.timings.get("path") or exchange.headers.get("x-mc-path")
     if path is None:
         if ask.accelerated:
             answer.anomalies["path_unconfirmed"] += 1
-    elif (path == ACCELERATED_PATH) != ask.accelerated:
+    elif (path == ACCELERATED_PATH) != bool(ask.accelerated) or not _features_agree(answer, ask):
         answer.anomalies["path_mismatch"] += 1
+
+
+def _features_agree(answer: Answer, ask: Ask) -> bool:
+    """Whether the features that ran are those asked for; nothing to say where none are told."""
+    told_features = answer.timings.get("features")
+    if told_features is None or ask.accelerated is None:
+        return True
+    return acceleration.agrees(ask.accelerated, frozenset(told.names(told_features)))
 
 
 def _record(exchange: Exchange, answer: Answer, verdict: Verdict) -> RequestRecord:

@@ -20,7 +20,8 @@ from harness.findings.rules import (
 )
 from harness.plan.build import build_plan
 from harness.records.request import Outcome, RequestRecord, Stamps
-from tests.make_records import MS, make_evidence, make_scenario, records_of
+from harness.scenario.schema import Scenario
+from tests.make_records import MS, SMALL, make_evidence, make_scenario, records_of
 
 PLAN = build_plan(make_scenario())
 HEALTHY = records_of(PLAN)
@@ -160,6 +161,66 @@ def test_an_answer_from_the_wrong_path_voids_the_cell(cell: str, features: tuple
     assert PLAN.cell(cell).accelerated == (not features)
     doubt = only(path_mismatch.check(make_evidence(changed(cell, 1, features=features))))
     assert (doubt.cell, doubt.effect) == (cell, "invalid-client")
+
+
+LISTS = make_scenario(
+    SMALL.replace("[false, true]", '[false, "paged_kv", "paged_kv,prefix_cache"]')
+)
+PAGED, SHARED = ("paged_kv",), ("prefix_cache", "paged_kv")
+
+
+def answered(scenario: Scenario, cell: str, n: int, features: tuple[str, ...]) -> list[Doubt]:
+    """The doubts of a run whose answers confirm their cells, but for n answers of one cell."""
+    plan, left = build_plan(scenario), n
+    ran = {False: (), True: PAGED, "paged_kv": PAGED, "paged_kv,prefix_cache": SHARED}
+    rows = [replace(row, features=ran[plan.cell(row.cell).accelerated]) for row in records_of(plan)]
+    for number, row in enumerate(rows):
+        if row.cell == cell and not row.is_warmup and left:
+            rows[number] = replace(row, features=features)
+            left -= 1
+    return path_mismatch.check(make_evidence(rows, scenario))
+
+
+def test_a_feature_list_is_confirmed_by_its_features_in_any_order() -> None:
+    """A run whose answers say exactly what each cell asked for raises no doubt."""
+    assert answered(LISTS, "c00", 0, ()) == []
+
+
+@pytest.mark.parametrize(
+    ("cell", "features", "said"),
+    [
+        (
+            "c00",
+            PAGED,
+            "1 of 8 answers do not confirm the baseline path: 7 ran none, 1 ran paged_kv",
+        ),
+        ("c01", SHARED, "do not confirm exactly the features paged_kv: 7 ran paged_kv, 1 ran"),
+        ("c02", PAGED, "do not confirm exactly the features paged_kv,prefix_cache"),
+        ("c01", (), "7 ran paged_kv, 1 ran none"),
+    ],
+)
+def test_other_features_than_those_listed_void_the_cell(
+    cell: str, features: tuple[str, ...], said: str
+) -> None:
+    """One feature more, one less, or none: the ablation would name the wrong cause."""
+    doubt = only(answered(LISTS, cell, 1, features))
+    assert (doubt.cell, doubt.effect) == (cell, "invalid-client")
+    assert said in doubt.text
+
+
+def test_answers_of_one_cell_must_agree_with_each_other() -> None:
+    """`true` names no feature, but two requests of a cell that ran different ones are no cell."""
+    doubt = only(answered(make_scenario(), "c01", 3, SHARED))
+    assert (doubt.cell, doubt.effect) == ("c01", "invalid-client")
+    assert "different features: 5 ran paged_kv, 3 ran paged_kv,prefix_cache" in doubt.text
+
+
+def test_a_mismatch_that_only_the_client_saw_voids_too() -> None:
+    """The calls of a chain ran different features, whose union is what was asked for."""
+    doubt = only(
+        path_mismatch.check(make_evidence(changed("c01", 1, anomalies={"path_mismatch": 1})))
+    )
+    assert doubt.cell == "c01"
 
 
 @pytest.mark.parametrize(

@@ -67,6 +67,13 @@ def test_the_servers_accounts_add_up() -> None:
     assert record.anomalies == {"comment": 3}
 
 
+def test_calls_that_ran_different_features_are_marked() -> None:
+    """Their union would pass for what was asked, so the chain says that they differed."""
+    calls = [call(0, features=("paged_kv",)), call(20, features=("paged_kv", "prefix_cache"))]
+    assert fold(calls, 2).anomalies == {"path_mismatch": 1}
+    assert fold(calls[:1] * 2, 2).anomalies == {}
+
+
 def test_what_one_call_does_not_tell_the_chain_does_not_know() -> None:
     """A call without usage or account: no sum is made up, the weakest count source shows."""
     silent = call(20, phases={}, n_output_tokens=None, server_e2e_s=None, count_source="chunks")

@@ -13,6 +13,7 @@ from harness.load.client.token_stamps import tokens_per_chunk
 from harness.records.columns import to_batch
 from harness.records.export import write_json_lines
 from harness.records.request import Outcome, RequestRecord
+from harness.scenario.acceleration import Asked
 from tests.unit.load.streams import (
     DONE,
     LENGTH,
@@ -233,10 +234,13 @@ def test_what_no_record_can_hold_costs_its_value_and_not_the_run() -> None:
         (False, "accelerated", "path_mismatch"),
         (True, None, "path_unconfirmed"),
         (False, None, None),
+        ("paged_kv", "accelerated", None),
+        ("paged_kv", "baseline", "path_mismatch"),
+        ("paged_kv", None, "path_unconfirmed"),
     ],
 )
 def test_the_path_that_ran_is_checked(
-    *, asked: bool | None, path: str | None, anomaly: str | None
+    asked: Asked | None, path: str | None, anomaly: str | None
 ) -> None:
     """An answer that ran another path than the one asked for is marked."""
     ask = Ask(model="m", prompt="p", max_tokens=9, accelerated=asked)
@@ -245,6 +249,27 @@ def test_the_path_that_ran_is_checked(
     assert [name for name in record.anomalies if name.startswith("path")] == (
         [anomaly] if anomaly else []
     )
+
+
+@pytest.mark.parametrize(
+    ("asked", "ran", "is_marked"),
+    [
+        ("a,b", ["b", "a"], False),
+        ("a,b", ["a"], True),
+        ("a", ["a", "b"], True),
+        (True, ["a"], False),
+        (True, [], True),
+    ],
+)
+def test_the_features_that_ran_are_checked(
+    asked: Asked, ran: list[str], *, is_marked: bool
+) -> None:
+    """A list is sent as it is; an answer that ran fewer features, or more, is marked."""
+    ask = Ask(model="m", prompt="p", max_tokens=9, accelerated=asked)
+    assert ("X-MC-Accel", "true" if asked is True else asked) in OpenAiChat().request(ask).headers
+    last = event({"choices": [], "timings": {"path": "accelerated", "features": ran}})
+    record = OpenAiChat().decode(exchange(text("a"), STOP, last, DONE), ask)
+    assert ("path_mismatch" in record.anomalies) is is_marked
 
 
 @pytest.mark.parametrize(
