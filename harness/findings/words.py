@@ -23,6 +23,7 @@ from harness.findings.quantity import (
 )
 from harness.findings.text import short
 from harness.metrics.phases import COMPONENTS
+from harness.scenario.acceleration import ALL
 
 UNIT_OF_AXIS: Mapping[str, str] = {
     "prompt_tokens": "prompt tokens",
@@ -40,6 +41,8 @@ NAME_OF_METRIC: Mapping[str, str] = {
     "service_e2e_s": "service E2E",
 }
 _LARGEST_LOG: Final = 50.0
+FACTOR: Final = "accelerated"
+MAX_WORDS: Final = 12
 FOLDED: Final = 2
 """So many curves without a break are said one by one."""
 
@@ -49,13 +52,22 @@ def metric_words(metric: str, q: float) -> str:
     return f"{NAME_OF_METRIC[metric]} P{q * 100:g}"
 
 
+def path_name(value: Factor) -> str:
+    """`baseline`, `accelerated`, or the features: `paged_kv + prefix_cache`."""
+    if not isinstance(value, str):
+        return "accelerated" if value else "baseline"
+    words = ("accelerated" if word == ALL else short(word) for word in value.split(",")[:MAX_WORDS])
+    return " + ".join(words)
+
+
 def where_words(at: Mapping[str, Factor]) -> str:
     """The other factors: `on the baseline path, at frequency_penalty 0.5`; empty without any."""
     parts = []
     rest = dict(at)
-    if "accelerated" in rest:
-        path = "accelerated" if rest.pop("accelerated") else "baseline"
-        parts.append(f"on the {path} path")
+    if FACTOR in rest:
+        value = rest.pop(FACTOR)
+        name = path_name(value)
+        parts.append(f"with {name}" if isinstance(value, str) else f"on the {name} path")
     if rest:
         said = (f"{short(name)} {short(factor_value(value))}" for name, value in rest.items())
         parts.append("at " + ", ".join(said))

@@ -18,22 +18,26 @@ Fixed = tuple[tuple[str, Factor], ...]
 class Facet:
     """Cells that differ in the axis and the path only.
 
+    Where the grid has several lists of features, a facet holds one of them beside the baseline.
+
     Attributes:
         axis: the factor along x.
         fixed: the other factors that vary over the grid, with their values here.
         paths: cells by path, each in the order of the axis.
         breakpoints: what was found along this axis here.
+        features: which features the accelerated cells ran; empty where there is one path.
     """
 
     axis: str
     fixed: Fixed
     paths: Mapping[str, tuple[Cell, ...]]
     breakpoints: tuple[Breakpoint, ...] = field(default=())
+    features: str = ""
 
     @property
     def title(self) -> str:
         """`cot_depth 2, frequency_penalty 0.5`, or empty."""
-        return words.place(dict(self.fixed))
+        return ", ".join(filter(None, (self.features, words.place(dict(self.fixed)))))
 
     @property
     def cells(self) -> list[Cell]:
@@ -64,15 +68,30 @@ def numeric_axes(report: Report) -> list[str]:
 
 def facets(report: Report, axis: str) -> list[Facet]:
     """The grid cut along `axis`, in the order of the other factors."""
-    varying = [name for name in varying_factors(report.cells) if name not in {axis, "accelerated"}]
-    groups: dict[Fixed, dict[str, list[Cell]]] = {}
+    varying = [name for name in varying_factors(report.cells) if name not in {axis, words.FACTOR}]
+    groups: dict[Fixed, list[Cell]] = {}
     for cell in report.cells:
-        if axis not in cell.factors:
-            continue
-        fixed = tuple((name, cell.factors[name]) for name in varying if name in cell.factors)
-        groups.setdefault(fixed, {}).setdefault(words.path_of(cell.factors), []).append(cell)
+        if axis in cell.factors:
+            fixed = tuple((name, cell.factors[name]) for name in varying if name in cell.factors)
+            groups.setdefault(fixed, []).append(cell)
     ordered = sorted(groups, key=lambda fixed: [(name, order(value)) for name, value in fixed])
-    return [_facet(report, axis, fixed, groups[fixed]) for fixed in ordered]
+    return [
+        _facet(report, axis, fixed, features, part)
+        for fixed in ordered
+        for features, part in _by_features(groups[fixed], axis)
+    ]
+
+
+def _by_features(cells: list[Cell], axis: str) -> list[tuple[Factor | None, list[Cell]]]:
+    """The cells of each list of features with the baseline's; all of them where there is one."""
+    values = list(dict.fromkeys(cell.factors.get(words.FACTOR) for cell in cells))
+    asked = [value for value in values if value]
+    if len(asked) < 2 or axis == words.FACTOR:
+        return [(None, cells)]
+    return [
+        (value, [cell for cell in cells if cell.factors.get(words.FACTOR) in {False, value}])
+        for value in asked
+    ]
 
 
 def estimate_values(cells: Iterable[Cell], metric: MetricName, quantile: Quantile) -> list[float]:
@@ -84,8 +103,8 @@ def estimate_values(cells: Iterable[Cell], metric: MetricName, quantile: Quantil
 def cell_label(cell: Cell, names: Iterable[str]) -> str:
     """`256, accelerated`: the values of the varying factors."""
     parts = [
-        words.path_of(cell.factors)
-        if name == "accelerated"
+        words.path_label(cell.factors)
+        if name == words.FACTOR
         else short(f"{name} {quantity.factor_value(cell.factors[name])}", 60)
         for name in names
         if name in cell.factors
@@ -93,15 +112,27 @@ def cell_label(cell: Cell, names: Iterable[str]) -> str:
     return ", ".join(parts) or short(cell.id, 60)
 
 
-def _facet(report: Report, axis: str, fixed: Fixed, groups: dict[str, list[Cell]]) -> Facet:
-    paths = {
-        path: tuple(sorted(groups[path], key=lambda cell: order(cell.factors[axis])))
-        for path in words.PATHS.values()
-        if path in groups
-    }
+def _facet(
+    report: Report, axis: str, fixed: Fixed, features: Factor | None, cells: list[Cell]
+) -> Facet:
+    groups: dict[str, list[Cell]] = {path: [] for path in words.PATHS.values()}
+    for cell in cells:
+        groups[words.path_of(cell.factors)].append(cell)
+    paths = {path: tuple(_along(axis, part)) for path, part in groups.items() if part}
     here = dict(fixed)
-    found = tuple(b for b in report.breakpoints if b.axis == axis and _holds(b.at, here))
-    return Facet(axis, fixed, paths, found)
+    ran = {cell.factors.get(words.FACTOR) for cell in cells}
+    found = tuple(
+        b
+        for b in report.breakpoints
+        if b.axis == axis and _holds(b.at, here) and b.at.get(words.FACTOR) in {None, *ran}
+    )
+    name = "" if features is None else words.path_label({words.FACTOR: features})
+    return Facet(axis, fixed, paths, found, name)
+
+
+def _along(axis: str, cells: list[Cell]) -> list[Cell]:
+    """Cells by their place on the axis; lists of features stand as the scenario has them."""
+    return cells if axis == words.FACTOR else sorted(cells, key=lambda c: order(c.factors[axis]))
 
 
 def _holds(at: Mapping[str, Factor], here: Mapping[str, Factor]) -> bool:

@@ -90,9 +90,8 @@ def build_heat_map(report: Report, quantile: Quantile) -> HeatMap | None:
     varying = tuple(grid.varying_factors(report.cells))
     ladder = _Ladder(report, quantile, low, high, unit, varying)
     panels = [
-        _panel(ladder, facet, path, cells, down)
-        for facet in _without(report, across, down)
-        for path, cells in facet.paths.items()
+        _panel(ladder, across, fixed, cells, down)
+        for fixed, cells in _panels(report, across, down).items()
     ]
     shown = panels[:MAX_PANELS]
     edges = [low * (high / low) ** (i / palette.HEAT_STEPS) for i in range(palette.HEAT_STEPS + 1)]
@@ -123,29 +122,31 @@ class _Ladder:
         return min(palette.HEAT_STEPS - 1, int(share * palette.HEAT_STEPS))
 
 
-def _without(report: Report, across: str, down: str) -> list[grid.Facet]:
-    """Facets along `across` in which `down` is free as well."""
-    merged: dict[grid.Fixed, grid.Facet] = {}
+def _panels(report: Report, across: str, down: str) -> dict[grid.Fixed, list[Cell]]:
+    """Cells of each panel: all that differ in the two axes only; the path is a factor like others.
+
+    In the order of the facets, so that panels stand as curves do.
+    """
+    panels: dict[grid.Fixed, dict[int, Cell]] = {}
     for facet in grid.facets(report, across):
         fixed = tuple(item for item in facet.fixed if item[0] != down)
-        before = merged.get(fixed)
-        paths = dict(before.paths) if before else {}
-        for path, cells in facet.paths.items():
-            paths[path] = (*paths.get(path, ()), *cells)
-        merged[fixed] = grid.Facet(across, fixed, paths)
-    return list(merged.values())
+        for cells in facet.paths.values():
+            ran = cells[0].factors.get(words.FACTOR)
+            panel = fixed if ran is None else ((words.FACTOR, ran), *fixed)
+            panels.setdefault(panel, {}).update((id(cell), cell) for cell in cells)
+    return {panel: list(known.values()) for panel, known in panels.items()}
 
 
 def _panel(
-    ladder: _Ladder, facet: grid.Facet, path: str, cells: tuple[Cell, ...], down: str
+    ladder: _Ladder, across: str, fixed: grid.Fixed, cells: list[Cell], down: str
 ) -> HeatPanel:
     varying = grid.varying_factors(ladder.report.cells)
-    columns, rows = varying[facet.axis], varying[down]
-    by_place = {(c.factors.get(facet.axis), c.factors.get(down)): c for c in cells}
-    here = {**dict(facet.fixed), "accelerated": path == words.PATHS[True]}
-    at = facet.title
+    columns, rows = varying[across], varying[down]
+    by_place = {(c.factors.get(across), c.factors.get(down)): c for c in cells}
+    here = dict(fixed)
+    at = words.place(here)
     return HeatPanel(
-        title=path.capitalize() + (f", {at}" if at else ""),
+        title=words.path_title(here) + (f", {at}" if at else ""),
         columns=tuple(short(quantity.factor_value(value), 20) for value in columns),
         rows=tuple(
             HeatRow(
@@ -155,10 +156,10 @@ def _panel(
                         ladder,
                         by_place.get((column, row)),
                         is_edge_left=_is_edge(
-                            ladder.report, facet.axis, columns, i, {**here, down: row}
+                            ladder.report, across, columns, i, {**here, down: row}
                         ),
                         is_edge_above=_is_edge(
-                            ladder.report, down, rows, k, {**here, facet.axis: column}
+                            ladder.report, down, rows, k, {**here, across: column}
                         ),
                     )
                     for i, column in enumerate(columns)

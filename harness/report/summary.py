@@ -110,7 +110,11 @@ def _quiet_curves(breakpoints: Sequence[Breakpoint]) -> str:
 
 def _breakpoint_row(b: Breakpoint) -> str:
     place = words.place(b.at)
-    curve = [words.metric_quantile(b.metric, b.q), words.path_of(b.at), *([place] if place else [])]
+    curve = [
+        words.metric_quantile(b.metric, b.q),
+        words.path_label(b.at),
+        *([place] if place else []),
+    ]
     size = words.size_interval(b) or quantity.DASH
     size += " per doubling" if b.kind == "kink" and b.effect is not None else ""
     component = quantity.DASH

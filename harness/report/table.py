@@ -174,8 +174,8 @@ def _metric_columns(report: Report) -> list[tuple[MetricName, Quantile]]:
 
 
 def _factor_column(report: Report, name: str) -> Column:
-    if name == "accelerated":
-        paths = dict.fromkeys(words.path_of(cell.factors) for cell in report.cells)
+    if name == words.FACTOR:
+        paths = dict.fromkeys(words.path_label(cell.factors) for cell in report.cells)
         return Column("path", is_number=False, choices=_choices(paths))
     values = [cell.factors[name] for cell in report.cells if name in cell.factors]
     shown = dict.fromkeys(
@@ -206,8 +206,9 @@ def _entries(
         value = cell.factors.get(name)
         if value is None:
             yield Entry(None, reason=f"the cell has no {short(name)}")
-        elif name == "accelerated":
-            yield Entry(words.path_of(cell.factors), sort=str(int(bool(value))))
+        elif name == words.FACTOR:
+            label = words.path_label(cell.factors)
+            yield Entry(label, sort=label if isinstance(value, str) else str(int(bool(value))))
         else:
             yield Entry(short(quantity.factor_value(value), 60), sort=short(str(value), 60))
     yield Entry(words.STATES[cell.state], sort=cell.state)

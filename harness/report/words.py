@@ -8,11 +8,13 @@ from collections.abc import Mapping
 from typing import Final, get_args
 
 from harness.findings.words import (
+    FACTOR,
     NAME_OF_METRIC,
     axis_value,
     axis_words,
     break_sentence,
     cause,
+    path_name,
     relative_effect,
     size_interval,
     surface_words,
@@ -34,6 +36,7 @@ from harness.report.text import short
 
 __all__ = [
     "DOUBTFUL_STATES",
+    "FACTOR",
     "KINDS",
     "METRICS",
     "METRIC_MEANINGS",
@@ -49,7 +52,9 @@ __all__ = [
     "headline",
     "is_found",
     "metric_quantile",
+    "path_label",
     "path_of",
+    "path_title",
     "phase_name",
     "place",
     "quantile_name",
@@ -149,14 +154,29 @@ def phase_name(component: str) -> str:
 
 
 def path_of(factors: Mapping[str, Factor]) -> str:
-    """`baseline` or `accelerated`; `measured` where the grid has no such factor."""
-    value = factors.get("accelerated")
-    return PATHS[value if isinstance(value, bool) else None]
+    """What draws alike: `baseline`, `accelerated`, or `measured` where the grid has no such factor.
+
+    A list of features is drawn as the accelerated path is; `path_label` names it.
+    """
+    value = factors.get(FACTOR)
+    return PATHS[None if value is None else bool(value)]
+
+
+def path_label(factors: Mapping[str, Factor]) -> str:
+    """`baseline`, `accelerated`, `measured`, or the features: `paged_kv + prefix_cache`."""
+    value = factors.get(FACTOR)
+    return path_name(value) if isinstance(value, str) else path_of(factors)
+
+
+def path_title(factors: Mapping[str, Factor]) -> str:
+    """`path_label` as a heading: a feature's name keeps its letters."""
+    label = path_label(factors)
+    return label if isinstance(factors.get(FACTOR), str) else label.capitalize()
 
 
 def place(factors: Mapping[str, Factor]) -> str:
     """The other factors, `cot_depth 2, frequency_penalty 0.5`; empty without any."""
-    rest = ((name, value) for name, value in factors.items() if name != "accelerated")
+    rest = ((name, value) for name, value in factors.items() if name != FACTOR)
     return ", ".join(f"{short(name)} {short(quantity.factor_value(value))}" for name, value in rest)
 
 
@@ -185,7 +205,7 @@ def headline(breakpoint_: Breakpoint) -> str:
         "surface": f"surface over {surface_words(breakpoint_)}",
     }.get(breakpoint_.kind) or f"{KINDS[breakpoint_.kind]} {where(breakpoint_)}"
     title = f"{subject.strip()}: {noun}" if subject else noun
-    return title[:1].upper() + title[1:]
+    return title if isinstance(breakpoint_.at.get(FACTOR), str) else title[:1].upper() + title[1:]
 
 
 def sentence(breakpoint_: Breakpoint) -> str:
@@ -215,7 +235,5 @@ def comparison(compared: ComparedMetric) -> str:
 
 
 def _path_named(breakpoint_: Breakpoint) -> str:
-    """`Baseline` or `Accelerated`; empty where the grid has one path."""
-    if not isinstance(breakpoint_.at.get("accelerated"), bool):
-        return ""
-    return path_of(breakpoint_.at).capitalize()
+    """`Baseline`, `Accelerated` or the features; empty where the grid has one path."""
+    return "" if FACTOR not in breakpoint_.at else path_title(breakpoint_.at)
