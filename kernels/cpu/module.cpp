@@ -4,6 +4,8 @@
 
 namespace tailbreak {
 
+void bind_divergence(nb::module_ &m);
+
 // The best instruction set that this machine runs; each name is a module.
 static const char *best_isa() {
 #if defined(__x86_64__)
@@ -19,4 +21,5 @@ static const char *best_isa() {
 NB_MODULE(TAILBREAK_MODULE, m) {
     m.attr("ISA") = TAILBREAK_ISA_NAME;
     m.def("best_isa", &tailbreak::best_isa);
+    tailbreak::bind_divergence(m);
 }
