@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help setup demo test truth fuzz check interop fmt clean crash
+.PHONY: help setup demo test truth fuzz check interop fmt clean crash bench-kernels
 
 help:  ## what can be done
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -45,6 +45,9 @@ interop: setup  ## build llama-cpp-python's server (10 minutes the first time) a
 
 crash: setup  ## the proof of crash safety: 30 kill -9 at random moments, what was lost (about 10 minutes)
 	@$(BIN)/python -m tests.e2e.crash
+
+bench-kernels: setup  ## what each kernel costs beside its peers and the memory's floor (about 5 minutes)
+	@$(BIN)/tailbreak bench kernels
 
 fmt: setup  ## format and fix what can be fixed
 	@$(BIN)/ruff format .

@@ -1,16 +1,15 @@
 """`tailbreak`: one verb a file, errors turned into words and exit codes here and nowhere else."""
 
 import contextlib
-import inspect
 import signal
 import sys
-from collections.abc import Callable
 from typing import Annotated, Any, Final, NoReturn
 
 import typer
 
 import harness
 from harness.base.errors import ExitCode, TailbreakError
+from harness.cli.bench import bench
 from harness.cli.doctor import doctor
 from harness.cli.plan import plan
 from harness.cli.probe import probe
@@ -19,6 +18,7 @@ from harness.cli.report import report
 from harness.cli.run import run
 from harness.cli.serve import serve
 from harness.cli.truth import truth
+from harness.cli.verb import add_verb
 
 INTERRUPTED: Final = 130
 """What the command-line library makes of Ctrl-C."""
@@ -41,14 +41,9 @@ app = typer.Typer(
 )
 
 
-def _verb(verb: Callable[..., None]) -> None:
-    """Add a verb; its help is its docstring, wrapped to the terminal and not as in the source."""
-    paragraphs = inspect.cleandoc(verb.__doc__ or "").split("\n\n")
-    app.command(help="\n\n".join(" ".join(each.split()) for each in paragraphs))(verb)
-
-
 for _each in (probe, doctor, plan, run, report, records, serve, truth):
-    _verb(_each)
+    add_verb(app, _each)
+app.add_typer(bench)
 
 
 def _version(wanted: bool) -> None:

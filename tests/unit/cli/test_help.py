@@ -5,7 +5,7 @@ from typer.testing import CliRunner
 
 from harness.cli.main import app
 
-VERBS = ("probe", "doctor", "plan", "run", "report", "records", "serve", "truth")
+VERBS = ("probe", "doctor", "plan", "run", "report", "records", "serve", "truth", "bench")
 WIDTH = 80
 
 

@@ -1,0 +1,16 @@
+"""`tailbreak bench`: one command for each study of what the kernels cost and how exact they are."""
+
+import typer
+
+from harness.cli.bench_kernels import kernels
+from harness.cli.verb import add_verb
+
+bench = typer.Typer(
+    name="bench",
+    help="Studies of the kernels: what they cost, and how exact they are.",
+    epilog="Example: tailbreak bench kernels --quick",
+    no_args_is_help=True,
+)
+
+for _each in (kernels,):
+    add_verb(bench, _each)

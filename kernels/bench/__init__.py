@@ -1,0 +1,1 @@
+"""What the kernels cost: timed against honest peers and against the memory's measured bandwidth."""

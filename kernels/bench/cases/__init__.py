@@ -1,0 +1,27 @@
+"""The cases of every op, one file each: what `tailbreak bench kernels` runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, Protocol
+
+from kernels.bench.case import Case
+from kernels.bench.cases import sampling
+
+
+class CaseBuilder(Protocol):
+    """Gives the cases of one op."""
+
+    def __call__(self, *, is_quick: bool) -> Iterator[Case]:
+        """Quick: one small case, a look and no figure."""
+        ...
+
+
+OPS: Final[dict[str, CaseBuilder]] = {
+    "sampling": sampling.build_cases,
+}
+
+
+def build_cases(ops: list[str], *, is_quick: bool) -> list[Case]:
+    """Give the cases of `ops`, in the order of the list."""
+    return [case for op in ops for case in OPS[op](is_quick=is_quick)]

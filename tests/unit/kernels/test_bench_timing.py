@@ -1,0 +1,44 @@
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from kernels.bench.timing import MIN_ROUNDS, Contender, Interval, Timing, time_alternating
+
+
+@pytest.mark.parametrize("n", [6, 9, 11, 20])
+def test_the_interval_holds_the_median(n: int) -> None:
+    """Of 4,000 samples of a skewed law at least 95 % of the intervals hold the true median."""
+    draws = np.random.default_rng(n).exponential(size=(4000, n))
+    intervals = [Interval.of_median(sample.tolist()) for sample in draws]
+    held = sum(each.low <= math.log(2) <= each.high for each in intervals)
+    assert stats.binomtest(held, 4000, 0.95, alternative="less").pvalue > 1e-3
+
+
+def test_too_few_rounds_bound_nothing() -> None:
+    """Below six values no order statistic bounds a median with 95 %."""
+    assert Interval.of_median(range(MIN_ROUNDS)).low == 0
+    assert Interval.of_median(range(MIN_ROUNDS - 1)) == Interval(2, -math.inf, math.inf)
+
+
+def test_rounds_alternate_and_resets_precede_every_call() -> None:
+    """The order turns around from round to round, and each call finds its input reset."""
+    seen: list[str] = []
+
+    def contender(name: str) -> Contender:
+        return Contender(
+            name=name, run=lambda: seen.append(name), reset=lambda: seen.append(f"reset {name}")
+        )
+
+    timings = time_alternating([contender("a"), contender("b")], n_rounds=4, slice_s=0)
+    assert [name for name in seen if "reset" not in name][-8:] == list("abbaabba")
+    assert all(seen[at - 1] == f"reset {seen[at]}" for at in range(1, len(seen), 2))
+    assert timings["a"].n_rounds == 4
+
+
+def test_a_ratio_is_taken_within_rounds() -> None:
+    """A slow round slows both, and the ratio does not see it."""
+    ours = Timing(wall_s=(1.0, 1.0, 9.0), processor_s=(1.0, 1.0, 1.0), n_calls=1)
+    theirs = Timing(wall_s=(3.0, 3.0, 27.0), processor_s=(1.0, 1.0, 1.0), n_calls=1)
+    assert ours.ratio_to(theirs).value == 3.0
