@@ -12,6 +12,8 @@ import numpy as np
 import torch
 
 from harness.server.attention import AttentionInputs, attend, build_attention
+from harness.server.decoder_layer import DecoderLayer, normalise, sign_halves
+from harness.server.matrix import Matrix
 from harness.server.model import rope_tables
 
 if TYPE_CHECKING:
@@ -43,10 +45,11 @@ class ModelRunner:
 
     def __init__(self, model: Llama, arena: KvArena, max_model_len: int) -> None:
         self._model = model
-        self._blocks = list(model.blocks())
+        self._layers = [DecoderLayer(block) for block in model.blocks()]
+        self._head = Matrix(model.head_weight())
         self._arena = arena
-        positions = torch.arange(max_model_len)
-        self._cos, self._sin = rope_tables(model.config, positions)
+        cos, sin = rope_tables(model.config, torch.arange(max_model_len))
+        self._cos, self._signed_sin = cos[:, None], sign_halves(sin)[:, None]
 
     def run(self, chunks: AbstractSequence[Chunk], watch: Stopwatch) -> Tensor:
         """Compute keys and values of every chunk and the logits of those that complete a context.
@@ -57,20 +60,22 @@ class ModelRunner:
         watch.lap("mask")
         hidden = self._model.embed(inputs.token_ids)
         cos = self._cos.index_select(0, inputs.positions)
-        sin = self._sin.index_select(0, inputs.positions)
+        signed_sin = self._signed_sin.index_select(0, inputs.positions)
         watch.lap("embed")
-        for block, kv_layer in zip(self._blocks, self._arena.layers.unbind(0), strict=True):
-            q, k, v = block.qkv(hidden, cos, sin)
+        for layer, kv_layer in zip(self._layers, self._arena.layers.unbind(0), strict=True):
+            q, kv = layer.qkv(hidden, cos, signed_sin)
             watch.lap("attention")
-            kv_layer.index_copy_(0, inputs.slots, torch.stack((k, v), dim=1))
+            kv_layer.index_copy_(0, inputs.slots, kv)
             watch.lap("kv")
-            hidden = hidden + block.attention_output(attend(inputs.attention, kv_layer, q, k, v))
+            attended = attend(inputs.attention, kv_layer, q, *kv.unbind(1))
+            hidden = layer.add_attention(hidden, attended)
             watch.lap("attention")
-            hidden = hidden + block.feed_forward(hidden)
+            hidden = layer.add_feed_forward(hidden)
             watch.lap("ffn")
         if len(inputs.sampled_rows) == 0:
             return hidden.new_empty((0, self._model.config.vocab_size))
-        logits = self._model.logits(hidden.index_select(0, inputs.sampled_rows))
+        last = hidden.index_select(0, inputs.sampled_rows)
+        logits = self._head(normalise(last, self._model.model.norm)).to(torch.float32)
         watch.lap("sample")
         return logits
 
