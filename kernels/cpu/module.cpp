@@ -4,7 +4,9 @@
 
 namespace tailbreak {
 
+void bind_beam(nb::module_ &m);
 void bind_divergence(nb::module_ &m);
+void bind_similarity(nb::module_ &m);
 
 // The best instruction set that this machine runs; each name is a module.
 static const char *best_isa() {
@@ -21,5 +23,7 @@ static const char *best_isa() {
 NB_MODULE(TAILBREAK_MODULE, m) {
     m.attr("ISA") = TAILBREAK_ISA_NAME;
     m.def("best_isa", &tailbreak::best_isa);
+    tailbreak::bind_beam(m);
     tailbreak::bind_divergence(m);
+    tailbreak::bind_similarity(m);
 }
