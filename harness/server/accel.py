@@ -12,15 +12,18 @@ from harness.server.api_error import ApiError
 from harness.server.block_manager import BLOCK_SIZE, blocks_for
 from harness.server.contiguous import capacity_for
 from harness.server.sequence import Layout, Mode
+from kernels.backend import has_native
 
 HEADER: Final = "x-mc-accel"
-EXACT_FEATURES: Final = (
+EXACT_FEATURES: Final[tuple[str, ...]] = (
     "adaptive_batching",
     "prefix_cache",
     "paged_kv",
+    *(("fused_sampling",) if has_native() else ()),
     "async_store",
     "gc_tuned",
 )
+"""What this build has: without native kernels nothing is fused."""
 
 
 def read_features(header: str | None) -> tuple[str, ...]:
@@ -64,6 +67,7 @@ def mode_of(features: tuple[str, ...]) -> Mode:
         has_prefix_cache="prefix_cache" in features,
         is_adaptive="adaptive_batching" in features,
         is_gc_tuned="gc_tuned" in features,
+        is_fused="fused_sampling" in features,
     )
 
 

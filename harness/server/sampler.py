@@ -6,13 +6,15 @@ filters and noise over the sampled rows, argmax over the rest. The arithmetic is
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-import numpy as np
 import torch
 
+from kernels.backend import BACKENDS, has_native
+from kernels.logit_bias import add_bias, build_logit_bias
 from kernels.logprobs import measure_logprobs
-from kernels.penalties import apply_penalties
+from kernels.penalties import Penalties, apply_penalties, build_penalty_state
 from kernels.sampling import GREEDY_TEMPERATURE, choose_greedy, filter_logits, sample
 
 if TYPE_CHECKING:
@@ -21,7 +23,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from harness.server.phases import Stopwatch
-    from harness.server.sequence import Sequence
+    from harness.server.sequence import SamplingParams, Sequence
+    from kernels.backend import Backend
+    from kernels.penalties import PenaltyState
 
 
 TokenLogprobs = tuple[float, list[tuple[int, float]]]
@@ -63,9 +67,17 @@ class Sampler:
         stop_ids: AbstractSequence[int],
     ) -> None:
         self._vocab_size = vocab_size
-        self._bias = torch.zeros((2, vocab_size))
-        self._bias[:, list(control_ids)] = -torch.inf
-        self._bias[1, list(stop_ids)] = -torch.inf
+        banned = (control_ids, (*control_ids, *stop_ids))
+        self._biases = {
+            backend: [
+                build_logit_bias(
+                    dict.fromkeys(ids, -math.inf), vocab_size=vocab_size, backend=backend
+                )
+                for ids in banned
+            ]
+            for backend in BACKENDS
+            if backend == "torch" or has_native()
+        }
 
     def choose(
         self, logits: Tensor, sequences: AbstractSequence[Sequence], watch: Stopwatch
@@ -117,23 +129,40 @@ class Sampler:
 
     def _exclude(self, logits: Tensor, sequences: AbstractSequence[Sequence]) -> None:
         """Take out what may not be drawn in each sequence's present segment."""
-        logits += self._bias[[int(has_prescribed_length(sequence)) for sequence in sequences]]
+        backend = _backend_of(sequences)
+        free, prescribed = self._biases[backend]
+        biases = [prescribed if has_prescribed_length(each) else free for each in sequences]
+        add_bias(logits, biases, backend=backend)
 
     def _penalise(self, logits: Tensor, sequences: AbstractSequence[Sequence]) -> None:
         """Apply penalties to the rows that have any."""
-        rows = [row for row, sequence in enumerate(sequences) if sequence.params.has_penalties]
-        if not rows:
-            return
-        counts = [sequences[row].require_counts(self._vocab_size) for row in rows]
-        params = [sequences[row].params for row in rows]
-        logits[rows] = apply_penalties(
-            logits[rows],
-            prompt_seen=torch.from_numpy(np.stack([each.prompt_seen for each in counts])),
-            output_counts=torch.from_numpy(np.stack([each.output_counts for each in counts])),
-            repetition=torch.tensor([each.repetition for each in params]),
-            frequency=torch.tensor([each.frequency for each in params]),
-            presence=torch.tensor([each.presence for each in params]),
-        )
+        backend = _backend_of(sequences)
+        states = [self._state_of(sequence, backend) for sequence in sequences]
+        if any(state is not None for state in states):
+            apply_penalties(logits, states, backend=backend)
+
+    def _state_of(self, sequence: Sequence, backend: Backend) -> PenaltyState | None:
+        """Give what its penalties have seen, begun with the prompt before the first draw."""
+        if sequence.penalty_state is None and sequence.params.has_penalties:
+            assert sequence.n_generated == 0
+            sequence.penalty_state = build_penalty_state(
+                _penalties(sequence.params),
+                sequence.tokens,
+                vocab_size=self._vocab_size,
+                backend=backend,
+            )
+        return sequence.penalty_state
+
+
+def _backend_of(sequences: AbstractSequence[Sequence]) -> Backend:
+    """Name what the mode runs on; all sequences of a step have the same."""
+    return "cpu" if sequences[0].mode.is_fused else "torch"
+
+
+def _penalties(params: SamplingParams) -> Penalties:
+    return Penalties(
+        repetition=params.repetition, frequency=params.frequency, presence=params.presence
+    )
 
 
 def has_prescribed_length(sequence: Sequence) -> bool:

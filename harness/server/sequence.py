@@ -15,6 +15,8 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from kernels.penalties import PenaltyState
+
 Layout = Literal["contiguous", "paged"]
 Kind = Literal["reasoning", "content"]
 FinishReason = Literal["length", "stop", "cancelled", "error"]
@@ -28,12 +30,14 @@ class Mode(NamedTuple):
         has_prefix_cache: Whether full blocks are kept, and looked for at admission; paged only.
         is_adaptive: Whether measured step costs bound the prefill beside decoding sequences.
         is_gc_tuned: Whether the search for cyclic garbage waits for an idle moment.
+        is_fused: Whether native kernels choose the tokens, with penalties on seen tokens only.
     """
 
     layout: Layout = "contiguous"
     has_prefix_cache: bool = False
     is_adaptive: bool = False
     is_gc_tuned: bool = False
+    is_fused: bool = False
 
 
 BASELINE: Final = Mode()
@@ -78,17 +82,6 @@ class Segment:
     forced: tuple[int, ...] = ()
 
 
-@dataclass(eq=False, kw_only=True, slots=True)
-class PenaltyCounts:
-    """Which tokens a penalised sequence has seen.
-
-    Shapes: prompt_seen (vocab_size,) bool; output_counts (vocab_size,) float32.
-    """
-
-    prompt_seen: NDArray[np.bool_]
-    output_counts: NDArray[np.float32]
-
-
 @dataclass(kw_only=True, slots=True)
 class StepRecord:
     """What one reasoning step took."""
@@ -113,6 +106,7 @@ class Sequence:
         n_cached: Prompt tokens whose keys and values came from the prefix cache.
         slots: Arena slot of each context position, valid up to `n_slots`.
         n_accounts: How many of its first tokens carry the account of phases up to them.
+        penalty_state: What its penalties have seen; begun with its first draw, where it has any.
         charged_until_ns: Up to where this sequence's time is accounted for.
         phases_ns: Nanoseconds by phase so far.
     """
@@ -140,7 +134,7 @@ class Sequence:
     holding: list[int] = field(default_factory=list)
     n_entered: int = 0
     chain: int = 0
-    counts: PenaltyCounts | None = None
+    penalty_state: PenaltyState | None = None
 
     def __post_init__(self) -> None:
         """Remember where the prompt ends."""
@@ -160,27 +154,16 @@ class Sequence:
         """Add time to a phase."""
         self.phases_ns[phase] = self.phases_ns.get(phase, 0) + duration_ns
 
-    def require_counts(self, vocab_size: int) -> PenaltyCounts:
-        """Give the dense counts, built from the prompt before the first token is drawn."""
-        if self.counts is None:
-            assert self.n_generated == 0
-            prompt_seen = np.zeros(vocab_size, np.bool_)
-            prompt_seen[self.tokens] = True
-            self.counts = PenaltyCounts(
-                prompt_seen=prompt_seen, output_counts=np.zeros(vocab_size, np.float32)
-            )
-        return self.counts
-
     def append_generated(self, token_id: int) -> None:
         """Take a generated token; forced ones follow through `append_forced`."""
         self.tokens.append(token_id)
         self.n_generated += 1
         self.n_in_segment += 1
-        if self.counts is not None:
-            self.counts.output_counts[token_id] += 1
+        if self.penalty_state is not None:
+            self.penalty_state.accept(token_id)
 
     def append_forced(self, token_ids: tuple[int, ...]) -> None:
         """Put a separator into the context; penalties see it as prompt."""
         self.tokens.extend(token_ids)
-        if self.counts is not None:
-            self.counts.prompt_seen[list(token_ids)] = True
+        if self.penalty_state is not None:
+            self.penalty_state.see(list(token_ids))

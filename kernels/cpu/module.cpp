@@ -7,6 +7,8 @@ namespace tailbreak {
 void bind_beam(nb::module_ &m);
 void bind_divergence(nb::module_ &m);
 void bind_similarity(nb::module_ &m);
+void bind_logit_bias(nb::module_ &m);
+void bind_penalties(nb::module_ &m);
 
 // The best instruction set that this machine runs; each name is a module.
 static const char *best_isa() {
@@ -26,4 +28,6 @@ NB_MODULE(TAILBREAK_MODULE, m) {
     tailbreak::bind_beam(m);
     tailbreak::bind_divergence(m);
     tailbreak::bind_similarity(m);
+    tailbreak::bind_logit_bias(m);
+    tailbreak::bind_penalties(m);
 }

@@ -11,7 +11,7 @@ from kernels.bench.case import SMART, TORCH, VLLM, Case
 from kernels.bench.peers import Setting, SmartEager, VllmEager
 from kernels.bench.timing import Contender
 from kernels.bench.workload import Shape, make_histories, make_logits
-from kernels.penalties import apply_penalties
+from kernels.penalties import Penalties, apply_penalties, build_penalty_state
 from kernels.sampling import sample
 
 if TYPE_CHECKING:
@@ -73,28 +73,25 @@ class _Eager:
     def __init__(
         self, prompts: list[list[int]], outputs: list[list[int]], setting: Setting, vocab_size: int
     ) -> None:
-        n_seqs = len(prompts)
-        self._seen = torch.zeros((n_seqs, vocab_size), dtype=torch.bool)
-        self._counts = torch.zeros((n_seqs, vocab_size))
-        for row, (prompt, output) in enumerate(zip(prompts, outputs, strict=True)):
-            self._seen[row, prompt] = True
-            self._counts[row] = torch.bincount(torch.tensor(output), minlength=vocab_size)
+        penalties = Penalties(
+            repetition=setting.repetition, frequency=setting.frequency, presence=setting.presence
+        )
+        self._states = [
+            build_penalty_state(penalties, prompt, vocab_size=vocab_size, backend="torch")
+            for prompt in prompts
+        ]
+        for state, output in zip(self._states, outputs, strict=True):
+            for token_id in output:
+                state.accept(token_id)
         self._setting = setting
-        self._seeds = torch.arange(n_seqs)
+        self._seeds = torch.arange(len(prompts))
 
     def _column(self, value: float) -> Tensor:
         return torch.full((len(self._seeds),), value)
 
     def step(self, logits: Tensor) -> Tensor:
         setting = self._setting
-        apply_penalties(
-            logits,
-            prompt_seen=self._seen,
-            output_counts=self._counts,
-            repetition=self._column(setting.repetition),
-            frequency=self._column(setting.frequency),
-            presence=self._column(setting.presence),
-        )
+        apply_penalties(logits, self._states, backend="torch")
         return sample(
             logits,
             temperature=self._column(setting.temperature),

@@ -5,7 +5,7 @@ from scipy import stats
 
 from kernels.bench.peers import Setting, SmartEager, VllmEager
 from kernels.bench.workload import make_histories, make_logits
-from kernels.penalties import reference_penalties
+from kernels.penalties import Penalties, reference_penalties
 from kernels.sampling import reference_probabilities
 
 VOCAB = 1500
@@ -21,9 +21,14 @@ def test_a_peer_penalises_as_the_reference(peer: type[VllmEager | SmartEager]) -
         logits.double().numpy(),
         prompt_ids=PROMPTS,
         output_ids=OUTPUTS,
-        repetition=[setting.repetition] * 2,
-        frequency=[setting.frequency] * 2,
-        presence=[setting.presence] * 2,
+        penalties=[
+            Penalties(
+                repetition=setting.repetition,
+                frequency=setting.frequency,
+                presence=setting.presence,
+            )
+        ]
+        * 2,
     )
     peer(PROMPTS, OUTPUTS, setting).penalise(logits)
     np.testing.assert_allclose(logits.numpy(), expected, rtol=1e-5, atol=1e-5)

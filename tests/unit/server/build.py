@@ -14,12 +14,15 @@ from harness.server.options import ServerOptions
 from harness.server.phases import GcPauses, Stopwatch
 from harness.server.sequence import BASELINE, Mode, SamplingParams, Segment, Sequence
 from harness.server.tokenizer import TextTokenizer
+from kernels.backend import has_native
 
 WEIGHTS = Path(__file__).parents[3] / "harness/server/weights/tiny"
 PAGED = Mode(layout="paged")
 CACHED = Mode(layout="paged", has_prefix_cache=True)
-FULL = Mode(layout="paged", has_prefix_cache=True, is_adaptive=True)
-MODES = (BASELINE, Mode(is_adaptive=True), PAGED, CACHED, FULL)
+FULL = Mode(layout="paged", has_prefix_cache=True, is_adaptive=True, is_fused=has_native())
+FUSED = (Mode(is_fused=True),) if has_native() else ()
+PATHS = (BASELINE, *FUSED)
+MODES = (*PATHS, Mode(is_adaptive=True), PAGED, CACHED, FULL)
 MARGIN = 1e-4
 GREEDY = SamplingParams(temperature=0.0, ignore_eos=True)
 

@@ -208,15 +208,17 @@ def test_end_and_control_tokens_cannot_be_drawn_where_the_length_is_prescribed()
     assert not special & {token for drawn in tokens.values() for token in drawn}
 
 
-def test_penalties_see_prompt_output_and_separators() -> None:
+@pytest.mark.parametrize("mode", build.PATHS)
+def test_penalties_see_prompt_output_and_separators(mode: Mode) -> None:
     """Counts cover what was generated, the seen set also prompt and forced tokens."""
     params = SamplingParams(temperature=0.0, ignore_eos=True, frequency=2.0, repetition=1.5)
     steps = (Segment(kind="reasoning", n_tokens=4, forced=(200, 201)),)
-    subject = build.sequence(0, build.prompt(10), 6, params=params, steps=steps)
+    subject = build.sequence(0, build.prompt(10), 6, mode=mode, params=params, steps=steps)
     outcome = build.run_dry(build.engine(), [subject])
-    assert subject.counts is not None
-    assert subject.counts.output_counts.sum() == 10
-    assert subject.counts.prompt_seen[[200, 201, *build.prompt(10)]].all()
+    state = subject.penalty_state
+    assert state is not None
+    assert state.n_generated == sum(map(state.count, set(outcome.tokens[0]))) == 10
+    assert all(map(state.is_seen, [200, 201, *build.prompt(10)]))
     assert max(outcome.tokens[0].count(token) for token in outcome.tokens[0]) <= 2
 
 

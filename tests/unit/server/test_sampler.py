@@ -2,7 +2,7 @@ import numpy as np
 import torch
 
 from harness.server.phases import GcPauses, Stopwatch
-from harness.server.sampler import Sampler
+from harness.server.sampler import Sampler, _penalties
 from harness.server.sequence import SamplingParams
 from kernels.penalties import reference_penalties
 from kernels.sampling import reference_noise, reference_probabilities
@@ -24,8 +24,7 @@ def test_what_is_weighed_is_what_is_drawn() -> None:
         build.sequence(number, [5, 6, 7], 9, params=params) for number, params in enumerate(PARAMS)
     ]
     for each in sequences:
-        if each.params.has_penalties:
-            each.require_counts(VOCAB)
+        each.penalty_state = sampler._state_of(each, "torch")
         each.append_generated(8)
         each.append_generated(8)
     logits = torch.randn((len(PARAMS), VOCAB), generator=torch.Generator().manual_seed(4)) * 3
@@ -52,9 +51,7 @@ def own_probabilities(logits: np.ndarray, params: SamplingParams) -> np.ndarray:
         logits[None],
         prompt_ids=[[5, 6, 7]],
         output_ids=[[8, 8]],
-        repetition=[params.repetition],
-        frequency=[params.frequency],
-        presence=[params.presence],
+        penalties=[_penalties(params)],
     )[0]
     return reference_probabilities(
         penalised,
