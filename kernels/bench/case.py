@@ -18,6 +18,8 @@ NATIVE: Final = "cpu"
 """Our native backend."""
 VLLM: Final = "vllm eager"
 SMART: Final = "smart eager"
+NAIVE: Final = "naive loop"
+"""What is written first: one element, row or pair after the other."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,6 +20,7 @@ COLOURS: Final = {
     "torch": "#0072b2",
     "smart eager": "#009e73",
     "vllm eager": "#cc79a7",
+    "naive loop": "#e69f00",
 }
 OTHER: Final = "#57606b"
 

@@ -10,13 +10,13 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from kernels.bench import bandwidth
-from kernels.bench.case import SMART, TORCH, VLLM
+from kernels.bench.case import NAIVE, SMART, TORCH, VLLM
 from kernels.bench.timing import Interval, Timing, time_alternating
 
 if TYPE_CHECKING:
     from kernels.bench.case import Case, Target
 
-PEERS: Final = (TORCH, SMART, VLLM)
+PEERS: Final = (TORCH, SMART, VLLM, NAIVE)
 BUSY: Final = 1.15
 """Wall over processor time per thread from which on others are held to have had the cores."""
 

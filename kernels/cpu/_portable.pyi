@@ -1,5 +1,7 @@
 """Types of the native kernels; every build (`_portable`, `_avx2`, `_avx512`) has the same."""
 
+import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
 ISA: str
@@ -8,7 +10,17 @@ def best_isa() -> str: ...
 
 # Contracts in kernels/<op>.py. Tensors lie in host memory and are of the types that are asked for.
 def measure_divergence(first: Tensor, second: Tensor, result: Tensor) -> None: ...
+def draw_monte_carlo(
+    result: Tensor,
+    law: str,
+    seed: int,
+    rows: Tensor,
+    first_column: int,
+    location: Tensor,
+    scale: Tensor,
+) -> None: ...
 def merge_similar(embeddings: Tensor, scores: Tensor, threshold: float, into: Tensor) -> None: ...
+def philox_block(counter_and_key: NDArray[np.uint32], output: NDArray[np.uint32]) -> None: ...
 def step_beams(scores: Tensor, logprobs: Tensor, flat: Tensor, totals: Tensor) -> None: ...
 
 class LogitBias:

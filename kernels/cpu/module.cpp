@@ -6,6 +6,7 @@ namespace tailbreak {
 
 void bind_beam(nb::module_ &m);
 void bind_divergence(nb::module_ &m);
+void bind_monte_carlo(nb::module_ &m);
 void bind_similarity(nb::module_ &m);
 void bind_logit_bias(nb::module_ &m);
 void bind_penalties(nb::module_ &m);
@@ -27,6 +28,7 @@ NB_MODULE(TAILBREAK_MODULE, m) {
     m.def("best_isa", &tailbreak::best_isa);
     tailbreak::bind_beam(m);
     tailbreak::bind_divergence(m);
+    tailbreak::bind_monte_carlo(m);
     tailbreak::bind_similarity(m);
     tailbreak::bind_logit_bias(m);
     tailbreak::bind_penalties(m);
