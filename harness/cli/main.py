@@ -11,6 +11,7 @@ import harness
 from harness.base.errors import ExitCode, TailbreakError
 from harness.cli.bench import bench
 from harness.cli.doctor import doctor
+from harness.cli.fidelity import fidelity
 from harness.cli.plan import plan
 from harness.cli.probe import probe
 from harness.cli.records import records
@@ -41,7 +42,7 @@ app = typer.Typer(
 )
 
 
-for _each in (probe, doctor, plan, run, report, records, serve, truth):
+for _each in (probe, doctor, plan, run, report, records, serve, fidelity, truth):
     add_verb(app, _each)
 app.add_typer(bench)
 

@@ -133,11 +133,15 @@ def serve(
         "faults": faults,
         "log_level": log_level,
     }
-    _serve(_read_options(values), ends_with_stdin=ends_with_stdin)
+    _serve(read_options(values), ends_with_stdin=ends_with_stdin)
 
 
-def _read_options(values: dict[str, object]) -> ServerOptions:
-    """Validate; every problem is told by the option's name."""
+def read_options(values: dict[str, object]) -> ServerOptions:
+    """Validate; every problem is told by the option's name.
+
+    Raises:
+        SetupError: with all of them.
+    """
     try:
         return ServerOptions.model_validate(values)
     except ValidationError as error:

@@ -146,14 +146,7 @@ class _Serving:
             lambda: EngineLink(self._on_engine_death), sock=self._end
         )
         tokenizer = self._tokenizer
-        link.start(
-            {
-                "options": self._options.model_dump(mode="json"),
-                "vocab_size": tokenizer.vocab_size,
-                "control_ids": [tokenizer.bos_id, tokenizer.user_id, tokenizer.assistant_id],
-                "stop_ids": [tokenizer.eos_id, tokenizer.end_id],
-            }
-        )
+        link.start({"options": self._options.model_dump(mode="json"), **tokenizer.for_engine})
         fingerprint = await asyncio.to_thread(fingerprint_of, self._options)
         first = await link.ready
         if "failed" in first:

@@ -8,7 +8,7 @@ tokens are inserted by the server only; the same characters typed by a user are 
 from __future__ import annotations
 
 import codecs
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from tokenizers import Tokenizer
 
@@ -59,6 +59,15 @@ class TextTokenizer:
         self.stop_ids = frozenset({self.eos_id, self.end_id})
         self._bytes = [self._bytes_of(token_id) for token_id in range(self.vocab_size)]
         self.max_token_bytes = max(map(len, self._bytes))
+
+    @property
+    def for_engine(self) -> dict[str, Any]:
+        """What an engine has to know of it: size, tokens it must not draw, tokens that end."""
+        return {
+            "vocab_size": self.vocab_size,
+            "control_ids": [self.bos_id, self.user_id, self.assistant_id],
+            "stop_ids": [self.eos_id, self.end_id],
+        }
 
     @classmethod
     def load(cls, folder: Path) -> TextTokenizer:
