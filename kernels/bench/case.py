@@ -9,13 +9,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from kernels.backend import Backend, has_native
+
 if TYPE_CHECKING:
     from kernels.bench.timing import Contender
 
+BACKENDS: Final[tuple[Backend, ...]] = ("torch", "cpu") if has_native() else ("torch",)
+"""Ours that run here: eager torch, and the native one where it is built."""
 TORCH: Final = "torch"
-"""Our eager backend."""
 NATIVE: Final = "cpu"
-"""Our native backend."""
 VLLM: Final = "vllm eager"
 SMART: Final = "smart eager"
 NAIVE: Final = "naive loop"

@@ -5,6 +5,7 @@ Here is where a row is judged against its target, and where a miss gets its reas
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
     from kernels.bench.case import Case, Target
 
 PEERS: Final = (TORCH, SMART, VLLM, NAIVE)
-BUSY: Final = 1.15
-"""Wall over processor time per thread from which on others are held to have had the cores."""
+IDLE: Final = 0.8
+"""Share of its threads' time below which a call is held to have waited."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +40,8 @@ class Row:
 
     Attributes:
         ratios: how many times longer each peer takes.
-        floor_share: the time in which memory could move `n_bytes`, over the median.
+        cost_s: processor time of one thread, wall time of several: see `Timing.cost_s`.
+        floor_share: the time in which memory could move `n_bytes`, over the cost.
         rate: units of work (`item`) a second.
         target: what it should reach, in words; empty where nothing was set.
         missed: what it missed and why; empty where it was reached.
@@ -50,8 +52,9 @@ class Row:
     n_threads: int
     contender: str
     note: str
-    wall_s: Interval
-    processor_s: Interval
+    cost_s: Interval
+    wall_s: float
+    processor_s: float
     n_rounds: int
     n_calls: int
     ratios: dict[str, Interval]
@@ -82,7 +85,9 @@ def run_case(case: Case, effort: Effort) -> list[Row]:
     floor_s = bandwidth.floor_s(case.n_bytes, case.n_threads)
     contenders = case.contenders()
     with bandwidth.threads(case.n_threads):
-        timings = time_alternating(contenders, n_rounds=effort.n_rounds, slice_s=effort.slice_s)
+        timings = time_alternating(
+            contenders, n_rounds=effort.n_rounds, slice_s=effort.slice_s, n_threads=case.n_threads
+        )
     return [_row(case, each.name, each.note, timings, floor_s) for each in contenders]
 
 
@@ -101,15 +106,16 @@ def _row(case: Case, name: str, note: str, timings: dict[str, Timing], floor_s: 
         n_threads=case.n_threads,
         contender=name,
         note=note,
-        wall_s=timing.wall,
-        processor_s=timing.processor,
+        cost_s=timing.cost,
+        wall_s=statistics.median(timing.wall_s),
+        processor_s=statistics.median(timing.processor_s),
         n_rounds=timing.n_rounds,
         n_calls=timing.n_calls,
         ratios=ratios,
         n_bytes=case.n_bytes,
         floor_s=floor_s,
-        floor_share=floor_s / timing.wall.value,
-        rate=case.n_items / timing.wall.value if case.n_items else None,
+        floor_share=floor_s / timing.cost.value,
+        rate=case.n_items / timing.cost.value if case.n_items else None,
         item=case.item,
         target=_words(target, case) if target else "",
         missed=f"{missed}: {_reason(case, timing, floor_s)}" if missed else "",
@@ -133,30 +139,27 @@ def _words(target: Target, case: Case) -> str:
 
 def _missed(target: Target, timing: Timing, ratios: dict[str, Interval], case: Case) -> str:
     """Say which parts of the target were missed, and by how much; empty where none."""
-    wall_s = timing.wall.value
+    cost_s = timing.cost.value
     parts = [
         f"{ratios[peer].value:.3g}x {peer}, aimed at {least:g}x"
         for peer, least in target.least_ratios.items()
         if ratios[peer].value < least
     ]
-    if target.most_s is not None and wall_s > target.most_s:
-        parts.insert(0, f"{wall_s * 1e3:.3g} ms, aimed at {target.most_s * 1e3:g}")
-    if target.least_rate is not None and case.n_items and case.n_items / wall_s < target.least_rate:
-        rate = case.n_items / wall_s / 1e9
+    if target.most_s is not None and cost_s > target.most_s:
+        parts.insert(0, f"{cost_s * 1e3:.3g} ms, aimed at {target.most_s * 1e3:g}")
+    if target.least_rate is not None and case.n_items and case.n_items / cost_s < target.least_rate:
+        rate = case.n_items / cost_s / 1e9
         parts.append(f"{rate:.2g} G{case.item}/s, aimed at {target.least_rate / 1e9:g}")
     return "; ".join(parts)
 
 
 def _reason(case: Case, timing: Timing, floor_s: float) -> str:
     """What the measurement itself says of a miss."""
-    wall_s = timing.wall.value
-    share = floor_s / wall_s
-    if (
-        wall_s > BUSY * timing.processor.value
-        and timing.processor.value > 0
-        and case.n_threads == 1
-    ):
-        return f"other work held the core ({timing.processor.value * 1e3:.3g} ms of processor time)"
+    share = floor_s / timing.cost.value
+    wall_s = statistics.median(timing.wall_s)
+    used = statistics.median(timing.processor_s) / (wall_s * case.n_threads)
+    if case.n_threads > 1 and used < IDLE:
+        return f"its {case.n_threads} threads ran for {used:.0%} of their time"
     if share > 0.5:
         return f"bound by memory ({share:.0%} of the measured floor)"
     return f"bound by arithmetic and call cost ({share:.0%} of the measured memory floor)"

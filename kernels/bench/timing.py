@@ -76,6 +76,7 @@ class Timing:
     wall_s: tuple[float, ...]
     processor_s: tuple[float, ...]
     n_calls: int
+    n_threads: int = 1
 
     @property
     def n_rounds(self) -> int:
@@ -83,25 +84,32 @@ class Timing:
         return len(self.wall_s)
 
     @property
-    def wall(self) -> Interval:
-        """Median over the rounds."""
-        return Interval.of_median(self.wall_s)
+    def cost_s(self) -> tuple[float, ...]:
+        """What is compared: processor time of one thread, wall time of several.
+
+        On a quiet machine one thread's two times are the same; on a busy one the wall time of long
+        calls grows more than that of short ones, and their ratio would be flattered.
+        """
+        return self.processor_s if self.n_threads == 1 else self.wall_s
 
     @property
-    def processor(self) -> Interval:
+    def cost(self) -> Interval:
         """Median over the rounds."""
-        return Interval.of_median(self.processor_s)
+        return Interval.of_median(self.cost_s)
 
     def ratio_to(self, other: Timing) -> Interval:
-        """How many times longer `other` took, paired within rounds."""
-        pairs = zip(other.wall_s, self.wall_s, strict=True)
+        """How many times more `other` costs, paired within rounds."""
+        pairs = zip(other.cost_s, self.cost_s, strict=True)
         return Interval.of_median([theirs / ours for theirs, ours in pairs])
 
 
 def time_alternating(
-    contenders: Sequence[Contender], *, n_rounds: int, slice_s: float
+    contenders: Sequence[Contender], *, n_rounds: int, slice_s: float, n_threads: int = 1
 ) -> dict[str, Timing]:
-    """Time every contender in `n_rounds` rounds, each for about `slice_s` or for one call."""
+    """Time every contender in `n_rounds` rounds, each for about `slice_s` or for one call.
+
+    `n_threads` is what the contenders may use: the caller has seen to it.
+    """
     with _without_collections():
         n_calls = [_calls_in(each, slice_s) for each in contenders]
         idle_s = _clock_cost_s()
@@ -112,9 +120,11 @@ def time_alternating(
             for place in places if turn % 2 == 0 else reversed(places):
                 lapse = _time_calls(contenders[place], n_calls[place])
                 wall[place].append(lapse[0])
-                processor[place].append(max(0.0, lapse[1] - idle_s))
+                processor[place].append(max(1e-9, lapse[1] - idle_s))
     return {
-        each.name: Timing(wall_s=tuple(spent), processor_s=tuple(burnt), n_calls=count)
+        each.name: Timing(
+            wall_s=tuple(spent), processor_s=tuple(burnt), n_calls=count, n_threads=n_threads
+        )
         for each, spent, burnt, count in zip(contenders, wall, processor, n_calls, strict=True)
     }
 

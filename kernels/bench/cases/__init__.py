@@ -6,7 +6,14 @@ from collections.abc import Iterator
 from typing import Final, Protocol
 
 from kernels.bench.case import Case
-from kernels.bench.cases import sampling
+from kernels.bench.cases import (
+    beam,
+    divergence,
+    monte_carlo,
+    penalties,
+    sampling,
+    similarity,
+)
 
 
 class CaseBuilder(Protocol):
@@ -19,6 +26,11 @@ class CaseBuilder(Protocol):
 
 OPS: Final[dict[str, CaseBuilder]] = {
     "sampling": sampling.build_cases,
+    "penalties": penalties.build_cases,
+    "monte_carlo": monte_carlo.build_cases,
+    "divergence": divergence.build_cases,
+    "similarity": similarity.build_cases,
+    "beam": beam.build_cases,
 }
 
 

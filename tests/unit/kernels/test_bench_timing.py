@@ -37,8 +37,16 @@ def test_rounds_alternate_and_resets_precede_every_call() -> None:
     assert timings["a"].n_rounds == 4
 
 
-def test_a_ratio_is_taken_within_rounds() -> None:
-    """A slow round slows both, and the ratio does not see it."""
-    ours = Timing(wall_s=(1.0, 1.0, 9.0), processor_s=(1.0, 1.0, 1.0), n_calls=1)
-    theirs = Timing(wall_s=(3.0, 3.0, 27.0), processor_s=(1.0, 1.0, 1.0), n_calls=1)
-    assert ours.ratio_to(theirs).value == 3.0
+@pytest.mark.parametrize(("n_threads", "expected"), [(1, 2.0), (2, 3.0)])
+def test_a_ratio_is_taken_within_rounds(n_threads: int, expected: float) -> None:
+    """A slow round slows both; one thread is judged by processor time, several by wall time."""
+    ours, theirs = (
+        Timing(
+            wall_s=(wall, wall, 9 * wall),
+            processor_s=(processor, 7 * processor, processor),
+            n_calls=1,
+            n_threads=n_threads,
+        )
+        for wall, processor in ((1.0, 1.0), (3.0, 2.0))
+    )
+    assert ours.ratio_to(theirs).value == expected
