@@ -3,6 +3,7 @@
 import typer
 
 from harness.cli.bench_kernels import kernels
+from harness.cli.bench_precision import precision
 from harness.cli.verb import add_verb
 
 bench = typer.Typer(
@@ -12,5 +13,5 @@ bench = typer.Typer(
     no_args_is_help=True,
 )
 
-for _each in (kernels,):
+for _each in (kernels, precision):
     add_verb(bench, _each)

@@ -3,6 +3,7 @@
 #include "penalties.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <limits>
 #include <stdexcept>
@@ -124,21 +125,30 @@ static double geometric_sum(double decay, uint32_t count) {
     return std::min(sum, LARGEST_SUM);
 }
 
+// Batch by batch: which tokens are seen is found without a branch and their logits are fetched ahead,
+// because neither the table's gaps nor the logits' signs can be predicted.
 void PenaltyState::penalise(float *row) const {
-    const auto [repetition, frequency, presence, decay] = strengths_;
-    const bool has_repetition = repetition != 1;
-    for (const Seen &seen : table_) {
-        const uint32_t count = seen.weight >> 1;
-        if (!seen.weight || !(has_repetition || count)) continue;
-        float x = row[seen.id];
-        x = x > 0 ? x / repetition : x * repetition;
-        if (count) {
-            const double amount = frequency * (decay == 1 ? count : geometric_sum(decay, count));
-            x = x - static_cast<float>(std::clamp(amount, -LARGEST, LARGEST));
-            x = x - presence;
+    constexpr size_t BATCH = 128;
+    std::array<Seen, BATCH + 1> batch;
+    const uint32_t least = strengths_.repetition != 1 ? 1 : 2;  // additive penalties skip the prompt
+    for (size_t begin = 0; begin < table_.size(); begin += BATCH) {
+        const size_t end = std::min(begin + BATCH, table_.size());
+        size_t n_seen = 0;
+        for (size_t place = begin; place < end; ++place) {
+            batch[n_seen] = table_[place];
+            __builtin_prefetch(row + std::max(table_[place].id, 0), 1);
+            n_seen += table_[place].weight >= least;
         }
-        row[seen.id] = x;
+        for (size_t i = 0; i < n_seen; ++i) row[batch[i].id] = penalised(row[batch[i].id], batch[i].weight >> 1);
     }
+}
+
+float PenaltyState::penalised(float x, uint32_t count) const {
+    const auto [repetition, frequency, presence, decay] = strengths_;
+    const float divided = x / repetition, scaled = x > 0 ? divided : x * repetition;
+    const double amount = frequency * (decay == 1 ? count : geometric_sum(decay, count));
+    const float reduced = scaled - static_cast<float>(std::clamp(amount, -LARGEST, LARGEST));
+    return count ? reduced - presence : scaled;
 }
 
 // The lock stays held: a state may not change meanwhile, and the work is bounded by what was seen.

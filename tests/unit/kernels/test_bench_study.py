@@ -81,7 +81,7 @@ def test_an_unknown_op_is_refused() -> None:
     assert str(result.exception).startswith("--ops: got 'softmax', allowed sampling")
 
 
-@pytest.mark.parametrize("study", ["kernels"])
+@pytest.mark.parametrize("study", ["kernels", "precision"])
 def test_the_help_of_a_study_fits_80_columns(study: str) -> None:
     """No line is longer, nothing is cut, and there is an example."""
     shown = CliRunner().invoke(app, ["bench", study, "--help"], env={"COLUMNS": "80"}).stdout
