@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 import torch
 
-from kernels.sampling import clean_logits
-
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
@@ -37,7 +35,7 @@ def measure_logprobs(logits: Tensor, token_ids: Tensor, n_top: int) -> Logprobs:
 
     Shapes: logits (n_seqs, vocab_size) float32; token_ids (n_seqs,) int64.
     """
-    cleaned, _ = clean_logits(logits)
+    cleaned = logits.nan_to_num(nan=-torch.inf, neginf=-torch.inf)
     # A row without a finite logit gives NaN; its request ends with an error anyway.
     logprobs = torch.log_softmax(cleaned, dim=-1).nan_to_num(nan=FLOOR).clamp(min=FLOOR)
     top, top_ids = logprobs.topk(min(n_top, logits.shape[-1]), dim=-1)

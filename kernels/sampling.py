@@ -1,190 +1,238 @@
-"""From logits to one token: temperature, top-k, min-p, top-p, draw, in this order.
+"""From logits to one token: temperature, top-k, min-p, top-p, typical-p, depth clip, draw.
 
-Contract, the eager torch implementation (full sort) and the float64 reference. Exactly k tokens
-survive top-k and the smallest prefix survives top-p, the lowest id first on ties.
+Contract, dispatch and the float64 reference; the work is done in `kernels.eager.sampling` and
+`kernels/cpu/sampling.cpp`. Order and ties are judged on the logits themselves: exactly k tokens
+survive top-k and the smallest prefix survives top-p, the lowest id first among equals.
 The draw is an exponential race, `argmax_j p_j / E_j`, whose noise E_j is a pure function of
-(seed, position, token id): a token never depends on the batch its sequence happens to share.
-Not here: penalties, which come before (`kernels.penalties`).
+(seed, position, token id): a token never depends on the batch its sequence happens to share, nor on
+the backend. Not here: penalties, which come before (`kernels.penalties`).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import torch
+
+from kernels import cpu
+from kernels.backend import Backend, choose_backend
+from kernels.eager import sampling as eager
+from kernels.eager.sampling import GREEDY_TEMPERATURE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-GREEDY_TEMPERATURE: Final = 1e-5
-"""Below it a row is exact argmax and its seed is not used."""
+__all__ = [
+    "GREEDY_TEMPERATURE",
+    "OFF",
+    "SETTINGS",
+    "Draw",
+    "build_settings",
+    "filter_logits",
+    "probabilities",
+    "reference_noise",
+    "reference_probabilities",
+    "sample",
+]
 
-# SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014).
-_GAMMA: Final = 0x9E3779B97F4A7C15
-_MIX_1: Final = 0xBF58476D1CE4E5B9
-_MIX_2: Final = 0x94D049BB133111EB
-_WORD: Final = 1 << 64
-_UNIT: Final = 2.0**-53
+SETTINGS: Final = np.dtype(
+    [
+        ("temperature", np.float64),
+        ("min_p", np.float64),
+        ("top_p", np.float64),
+        ("typical_p", np.float64),
+        ("depth", np.float64),
+        ("top_k", np.int64),
+        ("seed", np.int64),
+        ("position", np.int64),
+    ]
+)
+"""What one row asks for. A caller may keep an array of these and change only what moves on."""
+
+OFF: Final = {
+    "temperature": 1.0,
+    "min_p": 0.0,
+    "top_p": 1.0,
+    "typical_p": 1.0,
+    "depth": math.inf,
+    "top_k": 0,
+}
+"""No filter: every finite logit can be drawn. `top_k` is off at 0, below, and from the vocabulary's
+size on."""
 
 
 class Draw(NamedTuple):
-    """Chosen tokens, and which rows had no finite logit left (their token is 0).
+    """Chosen tokens; which rows had no finite logit left (their token is 0); which held a NaN.
 
-    Shapes: both (n_seqs,); int64 and bool.
+    Shapes: all (n_seqs,); int64, bool, bool.
     """
 
     token_ids: Tensor
     is_faulty: Tensor
+    has_nan: Tensor
 
 
-def clean_logits(logits: Tensor) -> tuple[Tensor, Tensor]:
-    """Turn NaN into -inf and flag the rows in which nothing finite is left.
+def build_settings(n_seqs: int, **columns: Any) -> NDArray[np.void]:
+    """Give `n_seqs` records; what is not named is `OFF`, and seed and position 0.
 
-    Shapes: (n_seqs, vocab_size) to the same and (n_seqs,) bool.
+    Shapes: each column a number or (n_seqs,); result (n_seqs,) of `SETTINGS`.
     """
-    cleaned = torch.nan_to_num(
-        logits, nan=-torch.inf, posinf=torch.finfo(logits.dtype).max, neginf=-torch.inf
+    settings = np.zeros(n_seqs, SETTINGS)
+    for name, value in (OFF | columns).items():
+        settings[name] = value
+    return settings
+
+
+def sample(logits: Tensor, settings: NDArray[np.void], *, backend: Backend | None = None) -> Draw:
+    """Filter every row and draw one token from what is left.
+
+    With M the largest logit of a row and h = (x - M) / temperature: top-k keeps the first k of the
+    order; min-p what has h >= ln(min_p); top-p the smallest prefix whose mass, renormalised after
+    the filters before it, reaches top_p; typical-p the tokens whose surprise is nearest to the
+    entropy until they have that mass, with all that are as near as the last one; the depth clip
+    what is at most `depth` nats below the largest that is left (so it equals min_p = exp(-depth)).
+    Below `GREEDY_TEMPERATURE`, and with top_k = 1, a row is exact argmax and its seed is not used.
+    NaN counts as -inf. +inf wins, the first one of them.
+
+    Shapes: logits (n_seqs, vocab_size) float32 or bfloat16, rows may be apart in memory;
+        settings (n_seqs,) of `SETTINGS`.
+    Source: Fan et al. 2018 (top-k); Holtzman et al. 2020 (top-p); Meister et al. 2023, as
+        Transformers has it (typical-p); min-p as vLLM has it.
+
+    Raises:
+        ValueError: A setting out of its range, or arrays that do not go together.
+    """
+    if choose_backend("sampling", str(logits.device), backend) == "torch":
+        require_settings(settings, logits)
+        return Draw(*eager.draw_rows(logits, settings))
+    tokens = np.empty(len(settings), np.int64)
+    is_faulty, has_nan = np.empty((2, len(settings)), np.bool_)
+    cpu.native.draw_rows(
+        logits, _words(settings), tokens, is_faulty, has_nan, torch.get_num_threads()
     )
-    return cleaned, cleaned.amax(dim=-1) == -torch.inf
+    return Draw(*map(torch.from_numpy, (tokens, is_faulty, has_nan)))
 
 
-def choose_greedy(logits: Tensor) -> Draw:
-    """Take the largest logit of every row, the lowest id on ties.
+def probabilities(
+    logits: Tensor, settings: NDArray[np.void], *, backend: Backend | None = None
+) -> Tensor:
+    """Give the distribution that `sample` draws each row from; all 0 where a row is faulty.
 
-    Shapes: logits (n_seqs, vocab_size).
+    Shapes: as `sample`; result (n_seqs, vocab_size) float64.
     """
-    cleaned, is_faulty = clean_logits(logits)
-    return Draw(cleaned.argmax(dim=-1), is_faulty)
+    if choose_backend("probabilities", str(logits.device), backend) == "torch":
+        require_settings(settings, logits)
+        return eager.spread_rows(logits, settings)
+    result = torch.empty(logits.shape, dtype=torch.float64)
+    cpu.native.spread_rows(logits, _words(settings), result, torch.get_num_threads())
+    return result
 
 
 def filter_logits(
-    logits: Tensor, *, temperature: Tensor, top_k: Tensor, min_p: Tensor, top_p: Tensor
+    logits: Tensor, settings: NDArray[np.void], *, backend: Backend | None = None
 ) -> Tensor:
-    """Divide by the temperature and set what the filters exclude to -inf.
+    """Give logits with softmax `probabilities`: their logarithms, -inf where nothing is kept.
 
-    top_k <= 0 or >= vocab_size, min_p = 0 and top_p = 1 are off. min-p keeps
-    `x >= max(x) + ln(min_p)`. top-p keeps the smallest prefix, by falling probability renormalised
-    after the filters before it, whose mass reaches top_p. The largest logit is always kept.
-
-    Shapes: logits (n_seqs, vocab_size) float32; the parameters (n_seqs,).
+    Shapes: as `sample`; result (n_seqs, vocab_size) float64.
     """
-    scaled = logits / temperature[:, None]
-    vocab_size = logits.shape[-1]
-    needs_sort = ((top_k > 0) & (top_k < vocab_size)) | (top_p < 1)
-    rows = needs_sort.nonzero().flatten()
-    if len(rows) == len(scaled):
-        return _filter_sorted(scaled, top_k, min_p, top_p)
-    if bool((min_p > 0).any()):
-        floor = scaled.amax(dim=-1) + min_p.log()
-        scaled = scaled.masked_fill(scaled < floor[:, None], -torch.inf)
-    if len(rows):
-        scaled[rows] = _filter_sorted(scaled[rows], top_k[rows], min_p[rows], top_p[rows])
-    return scaled
+    return probabilities(logits, settings, backend=backend).log_()
 
 
-def _filter_sorted(scaled: Tensor, top_k: Tensor, min_p: Tensor, top_p: Tensor) -> Tensor:
-    """Apply top-k, min-p and top-p over a full sort of every row."""
-    vocab_size = scaled.shape[-1]
-    # A stable sort is what puts the lowest id first among equal logits.
-    ordered, ids = torch.sort(scaled, dim=-1, descending=True, stable=True)
-    limit = torch.where(top_k > 0, top_k, vocab_size)
-    keep = torch.arange(vocab_size, device=scaled.device)[None, :] < limit[:, None]
-    keep &= ordered >= ordered[:, :1] + min_p.log()[:, None]
-    ordered = ordered.masked_fill(~keep, -torch.inf)
-    mass = torch.softmax(ordered, dim=-1, dtype=torch.float64)
-    mass_before = mass.cumsum(dim=-1) - mass
-    keep = (mass_before < top_p[:, None]) | (top_p[:, None] >= 1)
-    keep[:, 0] = True
-    ordered = ordered.masked_fill(~keep, -torch.inf)
-    return torch.empty_like(scaled).scatter_(1, ids, ordered)
+_RANGES: Final[dict[str, tuple[str, Callable[[NDArray[np.float64]], NDArray[np.bool_]]]]] = {
+    "temperature": ("0 or more", lambda x: (x >= 0) & (x < math.inf)),
+    "min_p": ("0 to 1", lambda x: (x >= 0) & (x <= 1)),
+    "top_p": ("above 0 to 1 (1 is off)", lambda x: (x > 0) & (x <= 1)),
+    "typical_p": ("above 0 to 1 (1 is off)", lambda x: (x > 0) & (x <= 1)),
+    "depth": ("0 or more (infinity is off)", lambda x: x >= 0),
+}
 
 
-def sample(
-    logits: Tensor,
-    *,
-    temperature: Tensor,
-    top_k: Tensor,
-    min_p: Tensor,
-    top_p: Tensor,
-    seeds: Tensor,
-    positions: Tensor,
-) -> Draw:
-    """Filter every row and draw one token from what is left.
-
-    Every temperature must be at least `GREEDY_TEMPERATURE`; greedy rows go to `choose_greedy`.
-
-    Shapes: logits (n_seqs, vocab_size) float32; everything else (n_seqs,), seeds and positions
-        int64, top_k int64, the rest float32.
-    """
-    cleaned, is_faulty = clean_logits(logits)
-    kept = filter_logits(cleaned, temperature=temperature, top_k=top_k, min_p=min_p, top_p=top_p)
-    probability = torch.softmax(kept, dim=-1, dtype=torch.float64)
-    noise = exponential_noise(seeds, positions, logits.shape[-1])
-    token_ids = (probability / noise).argmax(dim=-1)
-    return Draw(token_ids.masked_fill(is_faulty, 0), is_faulty)
+def require_settings(settings: NDArray[np.void], logits: Tensor) -> None:
+    """Refuse what the native kernels refuse, in the same words."""
+    if logits.ndim != 2:
+        raise ValueError(f"logits: got {logits.ndim} axes, allowed 2 (n_seqs, vocab_size)")
+    _words(settings)
+    if len(settings) != len(logits):
+        raise ValueError(
+            f"settings: got {len(settings)} rows, allowed {len(logits)}, one for each row of logits"
+        )
+    for name, (allowed, is_allowed) in _RANGES.items():
+        wrong = ~is_allowed(settings[name])
+        if wrong.any():
+            row = int(wrong.argmax())
+            raise ValueError(f"row {row}: {name}: got {settings[name][row]:g}, allowed {allowed}")
 
 
-def exponential_noise(seeds: Tensor, positions: Tensor, vocab_size: int) -> Tensor:
-    """Standard exponential noise keyed by (seed, position, token id).
-
-    Shapes: seeds and positions (n_seqs,) int64; result (n_seqs, vocab_size) float64, positive.
-    """
-    row_key = _mix(seeds ^ _mix(positions * _signed(_GAMMA) + _signed(_MIX_1)))
-    token = torch.arange(1, vocab_size + 1, device=seeds.device) * _signed(_GAMMA)
-    bits = _mix(row_key[:, None] + token[None, :])
-    uniform = (_shift(bits, 11).to(torch.float64) + 0.5) * _UNIT
-    return uniform.log_().neg_()
-
-
-def _mix(word: Tensor) -> Tensor:
-    """SplitMix64's finaliser; int64 arithmetic wraps as unsigned arithmetic does."""
-    word = (word ^ _shift(word, 30)) * _signed(_MIX_1)
-    word = (word ^ _shift(word, 27)) * _signed(_MIX_2)
-    return word ^ _shift(word, 31)
-
-
-def _shift(word: Tensor, n_bits: int) -> Tensor:
-    """Logical right shift: torch shifts signed integers arithmetically."""
-    return (word >> n_bits) & ((1 << (64 - n_bits)) - 1)
-
-
-def _signed(value: int) -> int:
-    """Write the 64-bit pattern as a signed integer."""
-    return value - _WORD if value >= _WORD // 2 else value
+def _words(settings: NDArray[np.void]) -> NDArray[np.uint8]:
+    """Give the bytes of the records, which is how the native kernels take them."""
+    if settings.dtype != SETTINGS or settings.ndim != 1:
+        raise ValueError(
+            f"settings: got {settings.dtype} of shape {settings.shape}, allowed SETTINGS of shape "
+            "(n_seqs,)"
+        )
+    return np.ascontiguousarray(settings).view(np.uint8).reshape(len(settings), SETTINGS.itemsize)
 
 
 def reference_probabilities(
-    logits: NDArray[np.float64], *, temperature: float, top_k: int, min_p: float, top_p: float
+    logits: NDArray[np.float64],
+    *,
+    temperature: float = 1.0,
+    top_k: int = 0,
+    min_p: float = 0.0,
+    top_p: float = 1.0,
+    typical_p: float = 1.0,
+    depth: float = math.inf,
 ) -> NDArray[np.float64]:
-    """Give the distribution one row is drawn from, token by token in float64.
+    """Give the distribution one row is drawn from, filter by filter in float64.
 
-    Shapes: logits (vocab_size,) to the same; a greedy row becomes one-hot.
+    Shapes: logits (vocab_size,) to the same; a greedy row becomes one-hot, a faulty one all 0.
     """
-    scaled = np.where(np.isnan(logits), -np.inf, np.asarray(logits, dtype=np.float64))
-    order = sorted(range(len(scaled)), key=lambda token: (-scaled[token], token))
-    result = np.zeros(len(scaled))
-    if temperature < GREEDY_TEMPERATURE:
+    clean = np.where(np.isnan(logits), -np.inf, np.asarray(logits, dtype=np.float64))
+    result = np.zeros(len(clean))
+    order = [token for token in np.argsort(-clean, kind="stable") if clean[token] > -np.inf]
+    if not order:
+        return result
+    if temperature < GREEDY_TEMPERATURE or top_k == 1 or clean[order[0]] == np.inf:
         result[order[0]] = 1.0
         return result
-    scaled = scaled / temperature
-    largest = scaled[order[0]]
-    if top_k > 0:
-        order = order[:top_k]
+    height = (clean - clean[order[0]]) / temperature
+    kept = order[:top_k] if top_k > 0 else order
     if min_p > 0:
-        order = [token for token in order if scaled[token] >= largest + np.log(min_p)]
-    weights = np.exp(scaled[order] - largest)
-    weights /= weights.sum()
-    kept: list[int] = []
-    mass = 0.0
-    for token, weight in zip(order, weights, strict=True):
-        if kept and mass >= top_p and top_p < 1:
-            break
-        kept.append(token)
-        mass += weight
-    result[kept] = np.exp(scaled[kept] - largest)
+        kept = [token for token in kept if height[token] >= np.log(min_p)]
+    if top_p < 1:
+        kept = _reference_prefix(kept, np.exp(height[kept]), top_p)
+    if typical_p < 1:
+        kept = _reference_typical(kept, height[kept], typical_p)
+    deepest = max(height[kept]) - depth
+    kept = [token for token in kept if height[token] >= deepest]
+    result[kept] = np.exp(height[kept])
     return np.asarray(result / result.sum())
+
+
+def _reference_prefix(tokens: list[int], weights: NDArray[np.float64], share: float) -> list[int]:
+    """Keep the first tokens until their weight reaches its share."""
+    mass = 0.0
+    total = weights.sum()
+    for count, weight in enumerate(weights, start=1):
+        mass += weight
+        if mass >= share * total:
+            return tokens[:count]
+    return tokens
+
+
+def _reference_typical(tokens: list[int], height: NDArray[np.float64], share: float) -> list[int]:
+    """Keep the tokens nearest to the entropy until their weight reaches its share."""
+    weights = np.exp(height)
+    surprise = np.log(weights.sum()) - height
+    entropy = np.nansum(weights / weights.sum() * surprise)
+    distance = np.abs(surprise - entropy)
+    nearest = np.argsort(distance, kind="stable").tolist()
+    last = _reference_prefix(nearest, weights[nearest], share)[-1]
+    return [token for token, far in zip(tokens, distance, strict=True) if far <= distance[last]]
 
 
 def reference_noise(seed: int, position: int, vocab_size: int) -> NDArray[np.float64]:
@@ -192,10 +240,23 @@ def reference_noise(seed: int, position: int, vocab_size: int) -> NDArray[np.flo
 
     Shapes: result (vocab_size,).
     """
+    return np.asarray(-np.log(reference_uniforms(seed, position, vocab_size)))
+
+
+def reference_uniforms(seed: int, position: int, vocab_size: int) -> NDArray[np.float64]:
+    """Uniform numbers of one row, inside (0, 1): the 53 upper bits of SplitMix64 and a half.
+
+    Shapes: result (vocab_size,).
+    """
     key = _mix_int((seed % _WORD) ^ _mix_int(position * _GAMMA + _MIX_1))
     words = [_mix_int(key + (token + 1) * _GAMMA) for token in range(vocab_size)]
-    uniform = np.array([((word >> 11) + 0.5) * _UNIT for word in words])
-    return np.asarray(-np.log(uniform))
+    return np.array([((word >> 11) + 0.5) * 2.0**-53 for word in words])
+
+
+_WORD: Final = 1 << 64
+_GAMMA: Final = 0x9E3779B97F4A7C15
+_MIX_1: Final = 0xBF58476D1CE4E5B9
+_MIX_2: Final = 0x94D049BB133111EB
 
 
 def _mix_int(word: int) -> int:

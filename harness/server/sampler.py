@@ -9,17 +9,17 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-import torch
-
 from kernels.backend import BACKENDS, has_native
 from kernels.logit_bias import add_bias, build_logit_bias
 from kernels.logprobs import measure_logprobs
 from kernels.penalties import Penalties, apply_penalties, build_penalty_state
-from kernels.sampling import GREEDY_TEMPERATURE, choose_greedy, filter_logits, sample
+from kernels.sampling import GREEDY_TEMPERATURE, build_settings, filter_logits, sample
 
 if TYPE_CHECKING:
     from collections.abc import Sequence as AbstractSequence
 
+    import numpy as np
+    from numpy.typing import NDArray
     from torch import Tensor
 
     from harness.server.phases import Stopwatch
@@ -94,11 +94,9 @@ class Sampler:
         watch.lap("sample")
         self._penalise(logits, sequences)
         watch.lap("penalty")
-        token_ids, is_faulty = choose_greedy(logits)
-        drawn = _drawn_rows(sequences)
-        if drawn:
-            rows = torch.tensor(drawn)
-            token_ids[rows] = _draw(logits[rows], [sequences[row] for row in drawn])
+        token_ids, is_faulty, _ = sample(
+            logits, _settings(sequences), backend=_backend_of(sequences)
+        )
         chosen = [
             Chosen(*pair) for pair in zip(token_ids.tolist(), is_faulty.tolist(), strict=True)
         ]
@@ -123,8 +121,9 @@ class Sampler:
         self._penalise(weights, sequences)
         drawn = _drawn_rows(sequences)
         if drawn:
-            filters = _filters([sequences[row] for row in drawn])
-            weights[drawn] = filter_logits(weights[drawn], **filters)
+            settings = _settings([sequences[row] for row in drawn])
+            kept = filter_logits(weights[drawn], settings, backend=_backend_of(sequences))
+            weights[drawn] = kept.to(weights.dtype)
         return weights
 
     def _exclude(self, logits: Tensor, sequences: AbstractSequence[Sequence]) -> None:
@@ -194,28 +193,18 @@ def _logprobs(logits: Tensor, token_ids: Tensor, n_logprobs: list[int]) -> list[
     ]
 
 
-def _draw(logits: Tensor, sequences: AbstractSequence[Sequence]) -> Tensor:
-    """Draw one token for each row.
+def _settings(sequences: AbstractSequence[Sequence]) -> NDArray[np.void]:
+    """What every row asks for.
 
-    Shapes: logits (len(sequences), vocab_size) to (len(sequences),) int64.
-    """
-    return sample(
-        logits,
-        **_filters(sequences),
-        seeds=torch.tensor([sequence.params.seed for sequence in sequences]),
-        positions=torch.tensor([len(sequence.tokens) for sequence in sequences]),
-    ).token_ids
-
-
-def _filters(sequences: AbstractSequence[Sequence]) -> dict[str, Tensor]:
-    """Temperature and filters of every row.
-
-    Shapes: each (len(sequences),).
+    Shapes: (len(sequences),) of `SETTINGS`.
     """
     params = [sequence.params for sequence in sequences]
-    return {
-        "temperature": torch.tensor([each.temperature for each in params]),
-        "top_k": torch.tensor([each.top_k for each in params]),
-        "min_p": torch.tensor([each.min_p for each in params]),
-        "top_p": torch.tensor([each.top_p for each in params]),
-    }
+    return build_settings(
+        len(sequences),
+        temperature=[each.temperature for each in params],
+        top_k=[each.top_k for each in params],
+        min_p=[each.min_p for each in params],
+        top_p=[each.top_p for each in params],
+        seed=[each.seed for each in params],
+        position=[len(sequence.tokens) for sequence in sequences],
+    )

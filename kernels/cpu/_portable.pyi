@@ -76,3 +76,17 @@ def paged_attention(
     scale: float,
     results: Array,
 ) -> None: ...
+def draw_rows(
+    logits: Tensor,
+    settings: NDArray[np.uint8],
+    tokens: NDArray[np.int64],
+    is_faulty: NDArray[np.bool_],
+    has_nan: NDArray[np.bool_],
+    n_threads: int,
+) -> None:
+    """Draw a token for each row; `settings` holds the bytes of records SETTINGS."""
+
+def spread_rows(
+    logits: Tensor, settings: NDArray[np.uint8], probabilities: Tensor, n_threads: int
+) -> None:
+    """Write the distribution that each row is drawn from."""

@@ -6,11 +6,12 @@ namespace tailbreak {
 
 void bind_beam(nb::module_ &m);
 void bind_divergence(nb::module_ &m);
-void bind_monte_carlo(nb::module_ &m);
-void bind_similarity(nb::module_ &m);
 void bind_logit_bias(nb::module_ &m);
+void bind_monte_carlo(nb::module_ &m);
 void bind_paged_attention(nb::module_ &m);
 void bind_penalties(nb::module_ &m);
+void bind_sampling(nb::module_ &m);
+void bind_similarity(nb::module_ &m);
 void bind_state_codec(nb::module_ &m);
 
 // The best instruction set that this machine runs; each name is a module.
@@ -30,10 +31,11 @@ NB_MODULE(TAILBREAK_MODULE, m) {
     m.def("best_isa", &tailbreak::best_isa);
     tailbreak::bind_beam(m);
     tailbreak::bind_divergence(m);
-    tailbreak::bind_monte_carlo(m);
-    tailbreak::bind_similarity(m);
     tailbreak::bind_logit_bias(m);
+    tailbreak::bind_monte_carlo(m);
     tailbreak::bind_paged_attention(m);
     tailbreak::bind_penalties(m);
+    tailbreak::bind_sampling(m);
+    tailbreak::bind_similarity(m);
     tailbreak::bind_state_codec(m);
 }

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-import torch
-
 from kernels.bench.case import SMART, TORCH, VLLM, Case
 from kernels.bench.peers import Setting, SmartEager, VllmEager
 from kernels.bench.timing import Contender
 from kernels.bench.workload import Shape, make_histories, make_logits
 from kernels.penalties import Penalties, apply_penalties, build_penalty_state
-from kernels.sampling import sample
+from kernels.sampling import build_settings, sample
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -83,21 +81,14 @@ class _Eager:
         for state, output in zip(self._states, outputs, strict=True):
             for token_id in output:
                 state.accept(token_id)
-        self._setting = setting
-        self._seeds = torch.arange(len(prompts))
-
-    def _column(self, value: float) -> Tensor:
-        return torch.full((len(self._seeds),), value)
+        self._settings = build_settings(
+            len(prompts),
+            temperature=setting.temperature,
+            top_k=setting.top_k,
+            top_p=setting.top_p,
+            seed=range(len(prompts)),
+        )
 
     def step(self, logits: Tensor) -> Tensor:
-        setting = self._setting
         apply_penalties(logits, self._states, backend="torch")
-        return sample(
-            logits,
-            temperature=self._column(setting.temperature),
-            top_k=torch.full_like(self._seeds, setting.top_k),
-            min_p=self._column(0.0),
-            top_p=self._column(setting.top_p),
-            seeds=self._seeds,
-            positions=self._seeds,
-        ).token_ids
+        return sample(logits, self._settings, backend="torch").token_ids
