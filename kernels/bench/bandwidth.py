@@ -15,7 +15,7 @@ from typing import Final, Literal
 import torch
 
 Kind = Literal["read", "copy"]
-LEAST_TRIES: Final = 15
+LEAST_TRIES: Final = 8
 TRYING_S: Final = 0.03
 LEAST_BYTES: Final = 1 << 16
 MOST_BYTES: Final = 1 << 28

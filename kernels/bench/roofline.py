@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import matplotlib as mpl
+from matplotlib.figure import Figure
+from matplotlib.ticker import EngFormatter, FuncFormatter
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,9 +29,7 @@ OTHER: Final = "#57606b"
 
 def draw(rows: Sequence[Row], path: Path) -> None:
     """Write a PNG: share of the measured bandwidth floor against bytes moved, both logarithmic."""
-    with mpl.rc_context({"svg.fonttype": "none", "font.size": 11}):
-        from matplotlib.figure import Figure  # noqa: PLC0415 - drawing is asked for rarely
-
+    with mpl.rc_context({"font.size": 11}):
         figure = Figure(figsize=(10, 6), layout="constrained")
         axes = figure.add_subplot()
         _draw_points(axes, rows)
@@ -48,6 +48,7 @@ def _draw_points(axes: Axes, rows: Sequence[Row]) -> None:
             fillstyle="full" if row.n_threads == 1 else "none",
             linestyle="none",
             markersize=8,
+            markeredgewidth=1.5,
         )
     for at, op in enumerate(ops):
         axes.plot([], [], marker=MARKERS[at % len(MARKERS)], color="black", ls="none", label=op)
@@ -67,6 +68,8 @@ def _dress(axes: Axes, rows: Sequence[Row]) -> None:
     )
     axes.set_xscale("log")
     axes.set_yscale("log")
+    axes.xaxis.set_major_formatter(EngFormatter(unit="B"))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{share:g}"))
     axes.set_xlabel("least bytes moved by a call")
     axes.set_ylabel("share of the bandwidth floor, %")
     axes.set_title("Kernels against the measured memory bandwidth")
