@@ -41,12 +41,14 @@ def floor_s(n_bytes: int, n_threads: int, kind: Kind = "read") -> float:
 
 @cache
 def rate(n_bytes: int, n_threads: int, kind: Kind = "read") -> float:
-    """Bytes a second at this size."""
+    """Bytes a second at this size; never below one thread's, whatever else the machine does."""
     source = torch.ones(n_bytes // 4)
     if kind == "copy":
         target = torch.empty_like(source)
-        return 2 * n_bytes / _least_s(lambda: target.copy_(source), n_threads)
-    return n_bytes / _least_s(source.sum, n_threads)
+        measured = 2 * n_bytes / _least_s(lambda: target.copy_(source), n_threads)
+    else:
+        measured = n_bytes / _least_s(source.sum, n_threads)
+    return measured if n_threads == 1 else max(measured, rate(n_bytes, 1, kind))
 
 
 def _least_s(run: Callable[[], object], n_threads: int) -> float:

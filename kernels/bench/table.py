@@ -32,7 +32,6 @@ HEAD: Final = (
 
 def cells(row: Row) -> tuple[str, ...]:
     """Give one row's cells, in the order of `HEAD`."""
-    rate = "" if row.rate is None else f"{_short(row.rate / 1e9)} G{row.item}/s"
     return (
         row.shape,
         str(row.n_threads),
@@ -43,7 +42,7 @@ def cells(row: Row) -> tuple[str, ...]:
         *(_short(row.ratios[peer].value) if peer in row.ratios else "" for peer in PEERS),
         _short(row.n_bytes / 1e6),
         f"{row.floor_share:.1%}",
-        rate,
+        _rate(row),
         _judged(row),
     )
 
@@ -75,6 +74,13 @@ def _judged(row: Row) -> str:
     if not row.target:
         return ""
     return f"{'MISSED' if row.missed else 'met'}: {row.target}"
+
+
+def _rate(row: Row) -> str:
+    if row.rate is None:
+        return ""
+    scale, prefix = (1e9, "G") if row.rate >= 1e9 else (1e6, "M")
+    return f"{_short(row.rate / scale)} {prefix}{row.item}/s"
 
 
 def _bounded(interval: Interval, scale: float) -> str:

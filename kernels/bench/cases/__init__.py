@@ -10,9 +10,11 @@ from kernels.bench.cases import (
     beam,
     divergence,
     monte_carlo,
+    paged_attention,
     penalties,
     sampling,
     similarity,
+    state_codec,
 )
 
 
@@ -27,6 +29,8 @@ class CaseBuilder(Protocol):
 OPS: Final[dict[str, CaseBuilder]] = {
     "sampling": sampling.build_cases,
     "penalties": penalties.build_cases,
+    "paged_attention": paged_attention.build_cases,
+    "state_codec": state_codec.build_cases,
     "monte_carlo": monte_carlo.build_cases,
     "divergence": divergence.build_cases,
     "similarity": similarity.build_cases,
