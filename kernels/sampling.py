@@ -20,7 +20,7 @@ import torch
 from kernels import cpu
 from kernels.backend import Backend, choose_backend
 from kernels.eager import sampling as eager
-from kernels.eager.sampling import GREEDY_TEMPERATURE
+from kernels.eager.sampling import GREEDY_TEMPERATURE, exponential_noise
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,6 +32,7 @@ __all__ = [
     "SETTINGS",
     "Draw",
     "build_settings",
+    "exponential_noise",
     "filter_logits",
     "probabilities",
     "reference_noise",
