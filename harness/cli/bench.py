@@ -2,6 +2,7 @@
 
 import typer
 
+from harness.cli.bench_generators import generators
 from harness.cli.bench_kernels import kernels
 from harness.cli.bench_precision import precision
 from harness.cli.verb import add_verb
@@ -13,5 +14,5 @@ bench = typer.Typer(
     no_args_is_help=True,
 )
 
-for _each in (kernels, precision):
+for _each in (kernels, precision, generators):
     add_verb(bench, _each)
