@@ -1,0 +1,39 @@
+"""The studies of `tailbreak bench` as a stranger runs them, at their smallest."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.cli_process import command
+
+pytestmark = pytest.mark.e2e
+
+
+def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command("bench", *arguments), capture_output=True, text=True, check=False, timeout=300
+    )
+
+
+def test_generators_are_timed_and_only_the_weak_one_fails(tmp_path: Path) -> None:
+    """Five sources pass, the planted one fails, each has its times; the JSON says the same."""
+    file = tmp_path / "generators.json"
+    done = bench("generators", "--quick", "--seed", "1", "--json", str(file))
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = json.loads(file.read_text())["rows"]
+    assert [bool(row["failed"]) for row in rows] == [False] * 5 + [True]
+    for row in rows[:-1]:
+        assert row["generator"] in done.stdout
+        for taken in row["times"].values():
+            times = taken["processor_s"]
+            assert 0 < times["low"] <= times["value"] <= times["high"]
+    assert rows[0]["times"]["1000"]["os_entropy_takes"]["value"] == 1
+
+
+def test_an_unknown_study_is_refused_with_those_there_are() -> None:
+    """A misspelt study ends with exit code 2."""
+    done = bench("generator")
+    assert done.returncode == 2
+    assert "generator" in done.stderr
