@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import torch
 
-from kernels.sampling import exponential_noise
+from kernels.eager.sampling import exponential_noise
 
 if TYPE_CHECKING:
     from torch import Tensor

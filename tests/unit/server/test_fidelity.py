@@ -24,7 +24,7 @@ from harness.server.phases import Stopwatch
 from harness.server.sampler import Chooser, Chosen
 from harness.server.sequence import BASELINE, SamplingParams
 from harness.server.sequence import Sequence as Answer
-from kernels.sampling import exponential_noise
+from kernels.eager.sampling import exponential_noise
 from tests.unit.server import build
 
 GREEDY, GREEDY_PENALTIES, TEMPERATURE, PENALTIES, TOP, MIN_P = range(6)
