@@ -107,10 +107,11 @@ def _print(rows: list[dict[str, Any]], n_draws: int, seed: int) -> None:
     head += ["least p", "verdict"]
     print(markdown(head, [_cells(row, sizes) for row in rows]))
     n_rounds = rows[0]["times"][sizes[0]]["n_rounds"]
+    n_tests = len(rows[0]["p_adjusted"])
     print(
         f"\nprocessor time of one thread, medians over {n_rounds} alternating rounds; x OS: how "
-        f"many times longer OS entropy takes [95 %].\nLeast p: smallest of "
-        f"{len(rows[0]['p_adjusted'])} p values adjusted by Holm, {n_draws:,} draws, seed {seed}; below {ALPHA} it has failed.\n"
+        f"many times longer OS entropy takes [95 %].\nLeast p: smallest of {n_tests} p values "
+        f"adjusted by Holm, {n_draws:,} draws, seed {seed}; below {ALPHA} it has failed.\n"
         f"{PUBLISHED}"
     )
 
