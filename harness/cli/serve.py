@@ -53,6 +53,14 @@ def serve(
             metavar="N",
         ),
     ] = 256,
+    pool: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="An engine of its own, NAME=DEVICE[,key=value...], repeatable; keys seqs, "
+            "batched_tokens, kv_tokens, threads, dtype (docs/server.md). Default: cpu=cpu.",
+            metavar="POOL",
+        ),
+    ] = None,
     seed: Annotated[
         int | None,
         typer.Option(
@@ -125,6 +133,7 @@ def serve(
         "kv_tokens": kv_tokens,
         "threads": default_threads() if threads is None else threads,
         "max_queued_requests": max_queued_requests,
+        "pool": pool or [],
         "seed": seed,
         "journal": journal,
         "api_key_env": api_key_env,

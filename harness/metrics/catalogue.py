@@ -134,6 +134,19 @@ KV_CAPACITY: Final = Metric(
     name="mc_accel_kv_capacity_tokens", type="gauge", help="Token slots of the KV arena."
 )
 
+POOL_UP: Final = Metric(
+    name="mc_accel_pool_up",
+    type="gauge",
+    help="1 while a pool's engine process serves, 0 once it died.",
+    labels=("pool",),
+)
+RESTARTS: Final = Metric(
+    name="mc_accel_restarts_total",
+    type="counter",
+    help="Requests that began anew elsewhere because this pool died under them.",
+    labels=("pool",),
+)
+
 FAULT_INFO: Final = Metric(
     name="mc_accel_fault_info",
     type="gauge",
@@ -157,5 +170,7 @@ SERVER_METRICS: Final = (
     KV_HELD,
     KV_KEPT,
     KV_CAPACITY,
+    POOL_UP,
+    RESTARTS,
     FAULT_INFO,
 )

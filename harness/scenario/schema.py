@@ -53,6 +53,7 @@ class BundledServer(Strict):
     max_num_batched_tokens: Annotated[int, Field(ge=16, le=1_000_000)] = 512
     max_model_len: Annotated[int, Field(ge=16, le=1_000_000)] = 2048
     threads: Annotated[int, Field(ge=1, le=1024)] | None = None
+    pool: Annotated[list[Line], Field(max_length=16)] = []
     faults: Annotated[str, Field(max_length=500)] | None = None
 
 

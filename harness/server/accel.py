@@ -22,12 +22,17 @@ EXACT_FEATURES: Final[tuple[str, ...]] = (
     *(("fused_sampling",) if has_native() else ()),
     "async_store",
     "gc_tuned",
+    "device_pool",
 )
 """What this build has: without native kernels nothing is fused."""
 
 
-def read_features(header: str | None) -> tuple[str, ...]:
+def read_features(header: str | None, pools: tuple[str, ...] = ()) -> tuple[str, ...]:
     """Turn the header's value into the features to run, in this build's order.
+
+    Args:
+        header: Of the request.
+        pools: Words that name this server's pools of another dtype.
 
     Raises:
         ApiError: A word is unknown, or needs another; the message lists what this build has.
@@ -35,20 +40,21 @@ def read_features(header: str | None) -> tuple[str, ...]:
     words = [word.strip().lower() for word in (header or "false").split(",")]
     if words == ["false"]:
         return ()
-    unknown = [word for word in words if word not in {"true", *EXACT_FEATURES}]
+    known = (*EXACT_FEATURES, *pools)
+    unknown = [word for word in words if word not in {"true", *known}]
     if unknown:
         raise _refusal(
             f"got {', '.join(map(repr, unknown))}, allowed true, false, or a comma "
-            f"list of {', '.join(EXACT_FEATURES)}"
+            f"list of {', '.join(known)}"
         )
     if "true" in words:
-        return EXACT_FEATURES
+        words += EXACT_FEATURES
     if "prefix_cache" in words and "paged_kv" not in words:
         raise _refusal(
             "got 'prefix_cache' without 'paged_kv', whose blocks it shares; "
             "allowed true, or both: prefix_cache,paged_kv"
         )
-    return tuple(feature for feature in EXACT_FEATURES if feature in words)
+    return tuple(feature for feature in known if feature in words)
 
 
 def _refusal(problem: str) -> ApiError:
@@ -61,7 +67,7 @@ def path_of(features: tuple[str, ...]) -> str:
 
 
 def mode_of(features: tuple[str, ...]) -> Mode:
-    """Choose how the engine runs a request; `async_store` is the front's business."""
+    """Choose how the engine runs a request; `async_store` and pools are the front's business."""
     return Mode(
         layout="paged" if "paged_kv" in features else "contiguous",
         has_prefix_cache="prefix_cache" in features,

@@ -48,15 +48,18 @@ class StepCosts:
     p = sum(x_i * c_i), the slope of log p by log c_i is the share x_i * c_i / p. What the present
     traffic does not tell apart keeps its last estimate.
     Source: Ljung, System identification, 1999, section 11.2.
+
+    Args:
+        measured: Costs that were measured elsewhere; without, the first step sets the scale of all.
     """
 
-    def __init__(self) -> None:
-        self._costs = np.array(FIRST_COSTS)
+    def __init__(self, measured: Costs | None = None) -> None:
+        self._costs = np.array(measured or FIRST_COSTS)
         self._variance = np.eye(len(self._costs)) * _MOST_VARIANCE
-        self._has_seen_any = False
+        self._has_seen_any = measured is not None
 
-    def observe(self, n_prefill: int, n_decode: int, seconds: float) -> None:
-        """Take one step's measured time; the first one sets the scale of all costs."""
+    def observe(self, n_prefill: float, n_decode: float, seconds: float) -> None:
+        """Take one step's measured time, or the mean of several steps."""
         parts = np.array((1.0, n_prefill, n_decode)) * self._costs
         predicted = float(parts.sum())
         if not self._has_seen_any:

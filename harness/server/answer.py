@@ -11,14 +11,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from harness.server.api_error import ApiError
-from harness.server.engine_link import EndItem, TokenItem
+from harness.server.job import EndItem, TokenItem
 from harness.server.phases import GcPauses, Stopwatch
 from harness.server.stop_scanner import StopScanner
 from harness.server.tokenizer import Detokenizer
 
 if TYPE_CHECKING:
-    from harness.server.engine_link import EngineLink, Job
     from harness.server.generation import Choice
+    from harness.server.job import Job
     from harness.server.tokenizer import TextTokenizer
 
 
@@ -78,12 +78,10 @@ class Answer:
         choice: Choice,
         stops: tuple[str, ...],
         job: Job,
-        link: EngineLink,
         tokenizer: TextTokenizer,
         pauses: GcPauses,
     ) -> None:
         self._index = index
-        self._link = link
         self._pauses = pauses
         self._job = job
         self._decoders = {
@@ -149,7 +147,7 @@ class Answer:
             self._note_first(item)
         if self._scanner.has_stopped:
             self.finish_reason = "stop"
-            self._link.stop(self._job)
+            self._job.stop()
 
     def _note_logprobs(
         self, token_id: int, logprob: float, likeliest: list[tuple[int, float]]
@@ -176,6 +174,13 @@ class Answer:
         self.end = item
         if item.reason == "engine_died":
             raise ApiError(500, "the engine process died; restart the server", code="engine_died")
+        if item.reason == "replay_differs":
+            raise ApiError(
+                500,
+                "the engine process died, and another one gave other tokens than those already "
+                "sent; send the request again",
+                code="replay_differs",
+            )
         if item.reason == "error":
             raise ApiError(500, "the model gave no finite logit", code="model_error")
         if not self._scanner.has_stopped:
@@ -212,4 +217,4 @@ class Answer:
 
     def abandon(self) -> None:
         """Stop caring: the client is gone, or the engine is."""
-        self._link.abandon(self._job)
+        self._job.abandon()

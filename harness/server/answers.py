@@ -12,13 +12,12 @@ import asyncio
 from typing import TYPE_CHECKING, NamedTuple
 
 from harness.server.answer import Answer, Delta, Finish, TokenLogprob
-from harness.server.engine_link import EndItem
+from harness.server.job import EndItem
 from harness.server.timings import Timings, in_seconds
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
 
-    from harness.server.engine_link import EngineLink
     from harness.server.generation import Generation
     from harness.server.phases import GcPauses
     from harness.server.tokenizer import TextTokenizer
@@ -43,14 +42,12 @@ class Answers:
         last: The finish of the choice that ended last, once `events` is through.
     """
 
-    def __init__(
-        self, generation: Generation, link: EngineLink, tokenizer: TextTokenizer, pauses: GcPauses
-    ) -> None:
+    def __init__(self, generation: Generation, tokenizer: TextTokenizer, pauses: GcPauses) -> None:
         self._generation = generation
         self._has_items = asyncio.Event()
-        jobs = generation.submit(link, self._has_items)
+        jobs = generation.submit(self._has_items)
         self._answers = [
-            Answer(index, choice, generation.stops, job, link, tokenizer, pauses)
+            Answer(index, choice, generation.stops, job, tokenizer, pauses)
             for index, (choice, job) in enumerate(zip(generation.choices, jobs, strict=True))
         ]
         self.last = Finish(0, "length")
@@ -165,6 +162,8 @@ class Answers:
             kv_tokens=end.kv_tokens,
             path=generation.path,
             features=generation.features,
+            pool=generation.placement.pool.name,
+            n_restarts=generation.placement.n_restarts,
             n_output=self.n_output,
         )
 

@@ -75,7 +75,7 @@ class Engine:
         control_ids: list[int],
         stop_ids: list[int],
     ) -> None:
-        arena = KvArena(model.config, options.kv_tokens, torch.float32)
+        arena = KvArena(model.config, options.kv_tokens, like=model.head_weight())
         self.scheduler = Scheduler(
             arena,
             max_num_seqs=options.max_num_seqs,

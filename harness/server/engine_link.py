@@ -1,4 +1,4 @@
-"""The front's end of the socket pair: submits requests, and hands events to whom they belong.
+"""The front's end of a socket pair: hands jobs to one engine, and its events to the jobs.
 
 Runs in the front's event loop and always reads, so a client that reads slowly fills its own
 request's list (at most one entry per token it asked for) and never the engine's socket.
@@ -7,77 +7,31 @@ request's list (at most one entry per token it asked for) and never the engine's
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
+from harness.server.adaptive_batching import FIRST_COSTS
 from harness.server.frames import Frame, FrameReader, encode_frame
+from harness.server.job import EndItem, TokenItem
+from harness.server.pool_costs import PoolCosts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
-    from harness.server.sequence import SamplingParams, Segment
+    from harness.server.job import Job
 
 
 _GAUGES: Final = ("running", "waiting", "kv_held", "kv_kept")
 _COUNTERS: Final = ("evictions", "prefix_hits")
 
 
-class TokenItem(NamedTuple):
-    """A token; its account of phases comes with a sequence's first few.
-
-    Attributes:
-        logprobs: Log-probability of this token, and (token id, log-probability) of the likeliest
-            ones, falling; None where the request did not ask.
-    """
-
-    until_ns: int
-    token_id: int
-    kind: str
-    account: dict[str, int] | None
-    logprobs: tuple[float, list[tuple[int, float]]] | None = None
-
-
-class EndItem(NamedTuple):
-    """The end of a sequence; `reason` may be `engine_died`.
-
-    Attributes:
-        n_cached: Prompt tokens whose keys and values came from the prefix cache.
-    """
-
-    until_ns: int
-    reason: str
-    n_evictions: int
-    kv_tokens: int
-    steps: list[dict[str, Any]]
-    account: dict[str, int]
-    n_cached: int = 0
-
-
-@dataclass(eq=False, kw_only=True)
-class Job:
-    """A sequence that is with the engine; `has_items` wakes whoever waits for it."""
-
-    id: int
-    has_items: asyncio.Event
-    items: deque[TokenItem | EndItem] = field(default_factory=deque)
-
-    def push(self, item: TokenItem | EndItem) -> None:
-        """Add an event and wake the request."""
-        self.items.append(item)
-        self.has_items.set()
-
-    def take(self) -> list[TokenItem | EndItem]:
-        """Take all events there are."""
-        taken = list(self.items)
-        self.items.clear()
-        return taken
-
-
 class EngineLink(asyncio.Protocol):
-    """Frames to and from the engine process."""
+    """Frames to and from one engine process.
 
-    def __init__(self, on_death: Callable[[], None]) -> None:
+    Args:
+        on_death: Called once when the process is gone, with the jobs it has not ended.
+    """
+
+    def __init__(self, on_death: Callable[[list[Job]], None]) -> None:
         self._on_death = on_death
         self._reader = FrameReader()
         self._transport: asyncio.WriteTransport | None = None
@@ -86,52 +40,31 @@ class EngineLink(asyncio.Protocol):
         self.is_alive = False
         self.ready: asyncio.Future[Frame] = asyncio.get_running_loop().create_future()
         self.gauges: dict[str, int] = dict.fromkeys(_GAUGES + _COUNTERS, 0)
+        self.costs = PoolCosts(FIRST_COSTS)
 
     @property
-    def n_jobs(self) -> int:
-        """Requests with the engine, running or waiting."""
-        return len(self._jobs)
+    def jobs(self) -> Collection[Job]:
+        """Sequences with the engine, running or waiting, in the order they came."""
+        return self._jobs.values()
 
     def start(self, first: Frame) -> None:
         """Send the options; `ready` completes when the model is loaded, or could not be."""
         self._write(first)
 
-    def submit(
-        self,
-        *,
-        features: tuple[str, ...],
-        tokens: list[int],
-        segments: tuple[Segment, ...],
-        params: SamplingParams,
-        sent_ns: int,
-        n_accounts: int,
-        has_items: asyncio.Event,
-    ) -> Job:
+    def take(self, job: Job) -> None:
         """Hand a sequence to the engine."""
         self._next_id += 1
-        job = Job(id=self._next_id, has_items=has_items)
+        job.id, job.begun = self._next_id, self.costs.done
         self._jobs[job.id] = job
-        self._write(
-            {
-                "do": "add",
-                "id": job.id,
-                "features": features,
-                "tokens": tokens,
-                "segments": [(part.kind, part.n_tokens, part.forced) for part in segments],
-                "params": asdict(params),
-                "sent_ns": sent_ns,
-                "n_accounts": n_accounts,
-            }
-        )
-        return job
+        self._write({"do": "add", "id": job.id, **job.command})
 
-    def stop(self, job: Job) -> None:
-        """Ask the engine to end a request; its end event still comes."""
+    def cancel(self, job: Job) -> None:
+        """Ask the engine to end a sequence; its end event still comes."""
         if job.id in self._jobs:
             self._write({"do": "cancel", "id": job.id})
 
     def abandon(self, job: Job) -> None:
-        """End a request nobody waits for any more."""
+        """End a sequence nobody waits for any more."""
         if self._jobs.pop(job.id, None) is not None:
             self._write({"do": "cancel", "id": job.id})
 
@@ -165,22 +98,41 @@ class EngineLink(asyncio.Protocol):
         if not self.ready.done():
             self.ready.set_result({"failed": "the engine process ended while it started"})
         self.gauges |= dict.fromkeys(_GAUGES, 0)
-        for job in self._jobs.values():
-            job.push(EndItem(0, "engine_died", 0, 0, [], {}))
+        jobs = list(self._jobs.values())
         self._jobs.clear()
-        self._on_death()
+        self._on_death(jobs)
 
     def _dispatch(self, frame: Frame) -> None:
         self.gauges = frame["gauges"]
         until_ns = frame["until_ns"]
+        n_prefill = 0
         for job_id, token_id, kind, account, logprobs in frame["tokens"]:
             job = self._jobs.get(job_id)
             if job is not None:
-                job.push(TokenItem(until_ns, token_id, kind, account, _read_logprobs(logprobs)))
+                n_prefill += job.n_prompt_left
+                if job.is_new(token_id):
+                    job.push(TokenItem(until_ns, token_id, kind, account, _read_logprobs(logprobs)))
+                elif job.has_diverged:
+                    self._fail(job)
+        self.costs.note_step(n_prefill, len(frame["tokens"]))
         for job_id, reason, *rest in frame["ends"]:
             job = self._jobs.pop(job_id, None)
             if job is not None:
-                job.push(EndItem(until_ns, reason, *rest))
+                self._end(job, EndItem(until_ns, reason, *rest))
+
+    def _end(self, job: Job, end: EndItem) -> None:
+        """Hand an end on; what ran undisturbed tells what steps cost."""
+        if job.ends_too_early(end.reason):
+            job.push(end._replace(reason="replay_differs"))
+            return
+        if end.reason in {"length", "stop"} and not job.is_restarted:
+            self.costs.learn(job.begun, (end.until_ns - job.command["sent_ns"]) / 1e9)
+        job.push(end)
+
+    def _fail(self, job: Job) -> None:
+        """End a job whose second run disagrees with what its client has."""
+        self.abandon(job)
+        job.push(EndItem(0, "replay_differs", 0, 0, [], {}))
 
 
 def _read_logprobs(raw: list[Any] | None) -> tuple[float, list[tuple[int, float]]] | None:

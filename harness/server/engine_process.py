@@ -20,8 +20,10 @@ import torch
 
 from harness.base.errors import SetupError, TailbreakError
 from harness.server.accel import EXACT_FEATURES, mode_of
+from harness.server.adaptive_batching import StepCosts
 from harness.server.checkpoint import load_model
 from harness.server.collector import QUIET_S, Collector
+from harness.server.device import require_device
 from harness.server.engine import Engine
 from harness.server.faults import Faults, PlannedPauses, SlowedStopwatch
 from harness.server.frames import Frame, FrameReader, encode_frame
@@ -96,16 +98,16 @@ def read_sequence(frame: Frame) -> Sequence:
         ),
         params=SamplingParams(**frame["params"]),
         charged_until_ns=frame["sent_ns"],
+        phases_ns=dict(frame.get("account", {})),
         n_accounts=frame["n_accounts"],
     )
 
 
-def serve_front(link: FrontLink, engine: Engine, faults: Faults) -> None:
+def serve_front(link: FrontLink, engine: Engine, faults: Faults, collector: Collector) -> None:
     """Step until the front closes the socket."""
     pauses = GcPauses().install()
     watch = SlowedStopwatch(pauses, faults.slowdowns) if faults.slowdowns else Stopwatch(pauses)
     planned = PlannedPauses(faults, watch.last_ns)
-    collector = Collector()
     was_idle = True
     while True:
         commands = next_commands(link, engine, collector)
@@ -169,7 +171,9 @@ def build_engine(options: ServerOptions, start: Frame) -> tuple[Engine, int]:
     """Load the model the options ask for; return the engine and its longest context."""
     torch.set_num_threads(options.threads)
     torch.set_num_interop_threads(1)
-    model = load_model(options.model_folder)
+    (pool,) = options.pool
+    device = require_device(pool.device, pool.name)
+    model = load_model(options.model_folder, getattr(torch, pool.dtype)).to(device)
     n_text, n_model = start["vocab_size"], model.config.vocab_size
     if n_text > n_model:
         raise SetupError(
@@ -190,26 +194,28 @@ def build_engine(options: ServerOptions, start: Frame) -> tuple[Engine, int]:
 
 
 def warm_up(engine: Engine, n_prompt: int) -> None:
-    """Run two short requests, so that the first user does not pay for torch's lazy start.
+    """Run short requests, so that the first user does not pay for torch's lazy start.
 
-    The baseline comes last: it leaves the arena without kept blocks.
+    What steps cost is measured on the second. The baseline comes last: it leaves the arena without
+    kept blocks.
     """
     watch = Stopwatch(GcPauses())
-    for index, features in enumerate((EXACT_FEATURES, ())):
+    for index, features in enumerate((EXACT_FEATURES, EXACT_FEATURES, ())):
+        engine.scheduler.costs = engine.scheduler.costs if index > 1 else StepCosts()
         engine.add(
             Sequence(
-                id=index - 2,
-                order=index - 2,
+                id=index - 3,
+                order=index - 3,
                 mode=mode_of(features),
-                tokens=[0] * max(1, n_prompt),
+                tokens=[index] * max(1, n_prompt),
                 segments=(Segment(kind="content", n_tokens=4),),
                 params=SamplingParams(temperature=1.0, top_p=0.9, presence=0.1, ignore_eos=True),
                 charged_until_ns=watch.last_ns,
             )
         )
-    while engine.has_work:
-        engine.step(watch)
-        watch.restart(watch.last_ns)
+        while engine.has_work:
+            engine.step(watch)
+            watch.restart(watch.last_ns)
     engine.n_tokens_generated = 0
     engine.scheduler.n_evictions = 0
     assert engine.scheduler.n_kept == engine.scheduler.n_cache_hits == 0
@@ -229,10 +235,12 @@ def main() -> None:
         except TailbreakError as error:
             link.send({"failed": str(error)})
             return
-        link.send({"ready": {"max_model_len": max_model_len}})
+        collector = Collector()
+        costs = engine.scheduler.costs.estimate()
+        link.send({"ready": {"max_model_len": max_model_len, "costs": costs}})
         if options.faults.words:
             print(f"faults are planted: {options.faults}", file=sys.stderr, flush=True)  # noqa: T201  whatever the log level
-        serve_front(link, engine, options.faults)
+        serve_front(link, engine, options.faults, collector)
     except FrontGoneError:
         os._exit(0)
 

@@ -1,4 +1,4 @@
-"""What the HTTP routes share: tokenizer, engine link, limits, journal and metrics of one server."""
+"""What the HTTP routes share: tokenizer, pools, limits, journal and metrics of one server."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from harness.server.tokenizer import Message
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from harness.server.engine_link import EngineLink
     from harness.server.journal import Journal
     from harness.server.metrics_endpoint import ServerMetrics
     from harness.server.options import ServerOptions
     from harness.server.phases import GcPauses, Stopwatch
+    from harness.server.pools import Pools
     from harness.server.schemas import ChatMessage, GenerationBody
     from harness.server.timings import Timings
     from harness.server.tokenizer import TextTokenizer
@@ -46,7 +46,7 @@ class Front:
         options: ServerOptions,
         api_key: str | None,
         tokenizer: TextTokenizer,
-        link: EngineLink,
+        pools: Pools,
         max_model_len: int,
         journal: Journal,
         metrics: ServerMetrics,
@@ -56,13 +56,13 @@ class Front:
         self.options = options
         self.api_key = api_key
         self.tokenizer = tokenizer
-        self.link = link
-        self.limits = Limits(max_model_len=max_model_len, kv_tokens=options.kv_tokens)
+        self.pools = pools
+        self.max_model_len = max_model_len
         self.journal = journal
         self.journal_queue = JournalQueue(journal)
         self.metrics = metrics
         self.fingerprint = fingerprint
-        self._room = Room(n_slots=options.max_num_seqs, n_waiting=options.max_queued_requests)
+        self._room = Room(n_slots=pools.n_slots, n_waiting=options.max_queued_requests)
         self._n_streams = 0
         self._seeds = request_seeds(options.seed)
         self.pauses = pauses
@@ -82,14 +82,14 @@ class Front:
 
     def require_length(self, texts: list[str], name: str) -> None:
         """Refuse a text that no tokenization can make fit, before time is spent on it."""
-        longest = self.limits.max_model_len * self.tokenizer.max_token_bytes
+        longest = self.max_model_len * self.tokenizer.max_token_bytes
         for text in texts:
             if len(text) > longest:
                 raise ApiError(
                     400,
                     f"{name}: got {len(text)} characters, allowed at most {longest} (the longest "
                     f"token is {self.tokenizer.max_token_bytes} bytes, max_model_len "
-                    f"{self.limits.max_model_len})",
+                    f"{self.max_model_len})",
                     param=name,
                     code="context_length_exceeded",
                 )
@@ -114,9 +114,9 @@ class Front:
         Raises:
             ApiError: 429 with Retry-After, or 503.
         """
-        if not self.link.is_alive:
+        if not self.pools.is_alive:
             raise ApiError(503, "the engine process died; restart the server", code="engine_died")
-        self._room.require(n_sequences, self.link.n_jobs)
+        self._room.require(n_sequences, self.pools.n_jobs)
 
     def takes_next_stream_away(self) -> bool:
         """Whether the stream that begins now is one that a planted fault cuts."""
@@ -139,17 +139,22 @@ class Front:
         Raises:
             ApiError: It does not fit, asks for an unknown feature, or there is no room.
         """
-        features = read_features(accel)
+        features = read_features(accel, self.pools.named)
         choices = build_choices(
             body,
             prompts,
             self.tokenizer.encode,
             default_tokens=default_tokens,
-            max_model_len=self.limits.max_model_len,
+            max_model_len=self.max_model_len,
             seed=next(self._seeds) if body.seed is None else body.seed,
         )
-        for choice in choices[:: body.n_choices]:
-            require_fit(len(choice.tokens), choice.segments, features, self.limits)
+        limits = Limits(
+            max_model_len=self.max_model_len, kv_tokens=self.pools.most_kv_tokens(features)
+        )
+        n_slots = max(
+            require_fit(len(choice.tokens), choice.segments, features, limits)
+            for choice in choices[:: body.n_choices]
+        )
         self.require_room(len(choices))
         generation = Generation(
             request_id=secrets.token_hex(12),
@@ -158,9 +163,12 @@ class Front:
             features=features,
             choices=choices,
             stops=body.stop_texts,
+            placement=self.pools.place(
+                features, [choice.left for choice in choices], n_slots=n_slots
+            ),
         )
         self.collector.enter(generation, is_tuned="gc_tuned" in features)
-        return generation, Answers(generation, self.link, self.tokenizer, self.pauses)
+        return generation, Answers(generation, self.tokenizer, self.pauses)
 
     async def complete(self, generation: Generation, answers: Answers) -> Timings:
         """Write the journal, close the account, count the request."""
@@ -212,5 +220,5 @@ def answer_headers(generation: Generation) -> dict[str, str]:
     return {
         "X-MC-Path": generation.path,
         "X-MC-Features": ",".join(generation.features),
-        "X-MC-Pool": "cpu",
+        "X-MC-Pool": generation.placement.pool.name,
     }

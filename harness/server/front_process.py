@@ -1,26 +1,23 @@
 """The front's process: binds the port, starts the engine, serves HTTP until told to stop.
 
-Order matters: the port first, so that a taken one is told at once; then the engine; HTTP is
-answered only when the model is loaded. The engine hangs on a socket pair: whichever process ends,
-the other notices. A front whose engine died answers with errors for a short while, then ends too.
+Order matters: the port first, so that a taken one is told at once; then an engine for each pool
+(`engine_child`); HTTP is answered only when every model is loaded. A front whose last engine died
+answers with errors for a short while, then ends too.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import signal
 import socket
-import subprocess
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import uvicorn
 
 from harness.base.errors import SetupError
-from harness.server.engine_link import EngineLink
+from harness.server.engine_child import EngineChild
 from harness.server.fingerprint import fingerprint_of
 from harness.server.front import Front
 from harness.server.front_protocol import protocol_class
@@ -29,6 +26,7 @@ from harness.server.journal import Journal
 from harness.server.listener import bind
 from harness.server.metrics_endpoint import ServerMetrics
 from harness.server.phases import GcPauses
+from harness.server.pools import Pools
 from harness.server.stdin import at_end_of_stdin
 from harness.server.tokenizer import TextTokenizer
 
@@ -43,28 +41,7 @@ _log = logging.getLogger(__name__)
 
 
 class EngineDiedError(SetupError):
-    """The engine process ended while the server was running."""
-
-
-def start_engine(options: ServerOptions) -> tuple[subprocess.Popen[bytes], socket.socket]:
-    """Start the engine process; return it and the front's end of the socket pair."""
-    ours, theirs = socket.socketpair()
-    root = str(Path(__file__).parents[2])
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])]),
-        # Read when torch is loaded; `set_num_threads` comes later and bounds the same pool.
-        "OMP_NUM_THREADS": str(options.threads),
-    }
-    with theirs:
-        process = subprocess.Popen(  # noqa: S603  our own module and a number
-            [sys.executable, "-m", "harness.server.engine_process", str(theirs.fileno())],
-            pass_fds=[theirs.fileno()],
-            stdin=subprocess.DEVNULL,
-            stdout=sys.stderr,
-            env=environment,
-        )
-    return process, ours
+    """The last engine process ended while the server was running."""
 
 
 def run_server(
@@ -91,30 +68,22 @@ def run_server(
     journal = Journal(options.journal, delay_s=options.faults.store_delay_s)
     listener = bind(options.host, options.port)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
-    engine, end = start_engine(options)
+    engines: list[EngineChild] = []
     try:
-        serving = _Serving(options, api_key, tokenizer, journal, listener, end)
+        engines += (EngineChild(options.of_pool(pool)) for pool in options.pool)
+        serving = _Serving(options, api_key, tokenizer, journal, listener, engines)
         loop_factory = uvicorn.Config(_no_app).get_loop_factory()
         with asyncio.Runner(loop_factory=loop_factory) as runner:
             runner.run(serving.run(on_ready, ends_with_stdin=ends_with_stdin))
     finally:
-        end.close()
         listener.close()
         journal.close()
-        _end_process(engine)
+        for engine in engines:
+            engine.end()
 
 
 async def _no_app(*_: object) -> None:
     """Stand in for an application where uvicorn's settings alone are wanted."""
-
-
-def _end_process(process: subprocess.Popen[bytes]) -> None:
-    """Wait for the engine to see its closed socket; then insist."""
-    try:
-        process.wait(timeout=5)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
 
 
 class _Serving:
@@ -127,39 +96,37 @@ class _Serving:
         tokenizer: TextTokenizer,
         journal: Journal,
         listener: socket.socket,
-        end: socket.socket,
+        engines: list[EngineChild],
     ) -> None:
         self._options = options
         self._api_key = api_key
         self._tokenizer = tokenizer
         self._journal = journal
         self._listener = listener
-        self._end = end
+        self._engines = engines
         self._server: uvicorn.Server | None = None
         self._is_stopping = False
         self._has_failed = False
 
     async def run(self, on_ready: Callable[[str], None], *, ends_with_stdin: bool) -> None:
         """Connect, wait for the model, serve."""
-        loop = asyncio.get_running_loop()
-        _, link = await loop.create_unix_connection(
-            lambda: EngineLink(self._on_engine_death), sock=self._end
+        pools = Pools(self._on_last_death)
+        starting = asyncio.gather(
+            *(engine.connect(self._tokenizer, pools) for engine in self._engines)
         )
-        tokenizer = self._tokenizer
-        link.start({"options": self._options.model_dump(mode="json"), **tokenizer.for_engine})
         fingerprint = await asyncio.to_thread(fingerprint_of, self._options)
-        first = await link.ready
-        if "failed" in first:
-            raise SetupError(f"the engine did not start: {first['failed']}")
+        ready = await starting
+        for pool, _ in ready:
+            pools.add(pool)
         pauses = GcPauses().install()
         front = Front(
             options=self._options,
             api_key=self._api_key,
-            tokenizer=tokenizer,
-            link=link,
-            max_model_len=first["ready"]["max_model_len"],
+            tokenizer=self._tokenizer,
+            pools=pools,
+            max_model_len=min(longest for _, longest in ready),
             journal=self._journal,
-            metrics=ServerMetrics(self._options.kv_tokens, self._options.faults),
+            metrics=ServerMetrics(self._options.faults),
             pauses=pauses,
             fingerprint=fingerprint,
         )
@@ -186,7 +153,7 @@ class _Serving:
         announcing.cancel()
         pauses.remove()
         front.collector.close()
-        link.close()
+        pools.close()
         front.journal_queue.close()
         if self._has_failed:
             raise EngineDiedError(
@@ -200,7 +167,7 @@ class _Serving:
         host, port = self._listener.getsockname()[:2]
         on_ready(f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}")
 
-    def _on_engine_death(self) -> None:
+    def _on_last_death(self) -> None:
         """Answer with errors for a while, then end: this server can never serve again."""
         if self._is_stopping or self._server is None or self._server.should_exit:
             return

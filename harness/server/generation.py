@@ -8,21 +8,24 @@ k > 1 and `\nAnswer: ` before the answer. Forced tokens are read like a prompt a
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from harness.base.rng import seed_for
 from harness.server.accel import mode_of, path_of, slots_needed
 from harness.server.api_error import ApiError
+from harness.server.job import Job
+from harness.server.pool_costs import Left
 from harness.server.sequence import SamplingParams, Segment
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Iterator
 
-    from harness.server.engine_link import EngineLink, Job
+    from harness.server.frames import Frame
     from harness.server.phases import Stopwatch
+    from harness.server.pools import Placement
     from harness.server.schemas import GenerationBody
 
 DEFAULT_CHAT_TOKENS: Final = 256
@@ -59,6 +62,11 @@ class Choice:
         return len(self.segments) > 1
 
     @property
+    def left(self) -> Left:
+        """What an engine has before it when this comes."""
+        return Left(len(self.tokens), self.n_output_limit)
+
+    @property
     def n_output_limit(self) -> int:
         """Tokens of all segments."""
         return sum(part.n_tokens for part in self.segments)
@@ -74,6 +82,7 @@ class Generation:
     features: tuple[str, ...]
     choices: tuple[Choice, ...]
     stops: tuple[str, ...]
+    placement: Placement
 
     @property
     def n_prompt(self) -> int:
@@ -95,21 +104,28 @@ class Generation:
         """Phases from arrival until the hand-over to the engine."""
         return self.watch.laps_ns
 
-    def submit(self, link: EngineLink, has_items: asyncio.Event) -> list[Job]:
+    def submit(self, has_items: asyncio.Event) -> list[Job]:
         """Hand every choice to the engine at one stamp; their accounts begin where this ends."""
         sent_ns = self.watch.lap("stream")
-        return [
-            link.submit(
-                features=self.features,
-                tokens=choice.tokens,
-                segments=choice.segments,
-                params=choice.params,
-                sent_ns=sent_ns,
-                n_accounts=choice.n_output_limit if self.stops else MAX_TOKENS_PER_CHARACTER,
-                has_items=has_items,
-            )
-            for choice in self.choices
-        ]
+        return [self._submit(choice, sent_ns, has_items) for choice in self.choices]
+
+    def _submit(self, choice: Choice, sent_ns: int, has_items: asyncio.Event) -> Job:
+        command: Frame = {
+            "features": self.features,
+            "tokens": choice.tokens,
+            "segments": [(part.kind, part.n_tokens, part.forced) for part in choice.segments],
+            "params": asdict(choice.params),
+            "sent_ns": sent_ns,
+            "n_accounts": choice.n_output_limit if self.stops else MAX_TOKENS_PER_CHARACTER,
+        }
+        job = Job(
+            placement=self.placement,
+            command=command,
+            n_output=choice.n_output_limit,
+            has_items=has_items,
+        )
+        self.placement.pool.link.take(job)
+        return job
 
 
 def build_choices(
@@ -190,8 +206,8 @@ def build_params(body: GenerationBody, seed: int) -> SamplingParams:
 
 def require_fit(
     n_prompt: int, segments: tuple[Segment, ...], features: tuple[str, ...], limits: Limits
-) -> None:
-    """Refuse what could never run.
+) -> int:
+    """Refuse what could never run; return the KV slots it needs.
 
     Raises:
         ApiError: The whole context is longer than the model's, or than the KV arena.
@@ -215,3 +231,4 @@ def require_fit(
             param="max_tokens",
             code="context_length_exceeded",
         )
+    return needed

@@ -231,7 +231,7 @@ def _add_text_routes(app: FastAPI, front: Front) -> None:
         given = [body.prompt is not None, body.prompts is not None, body.messages is not None]
         if sum(given) != 1:
             raise ApiError(400, "body: allowed exactly one of prompt, prompts, messages")
-        limit = {"max_model_len": front.limits.max_model_len}
+        limit = {"max_model_len": front.max_model_len}
         if body.messages is not None:
             if "add_special_tokens" in body.model_fields_set:
                 raise ApiError(
@@ -264,32 +264,34 @@ def _add_state_routes(app: FastAPI, front: Front) -> None:
             "object": "model",
             "created": front.started_unix_s,
             "owned_by": "tailbreak",
-            "max_model_len": front.limits.max_model_len,
-            "accel_features": list(EXACT_FEATURES),
+            "max_model_len": front.max_model_len,
+            "accel_features": [*EXACT_FEATURES, *front.pools.named],
         }
         return Json({"object": "list", "data": [entry]})
 
     @app.get("/healthz")
     async def healthz() -> Json:
-        if front.link.is_alive:
-            return Json({"status": "ok"})
-        return Json({"status": "the engine process died"}, 503)
+        pools = front.pools.states
+        if front.pools.is_alive:
+            return Json({"status": "ok", "pools": pools})
+        return Json({"status": "the engine process died", "pools": pools}, 503)
 
     @app.get("/readyz")
     async def readyz() -> Json:
         try:
+            front.pools.most_kv_tokens(())
             front.require_room(1)
         except ApiError as error:
-            return Json({"status": str(error)}, 503)
-        return Json({"status": "ready"})
+            return Json({"status": str(error), "pools": front.pools.states}, 503)
+        return Json({"status": "ready", "pools": front.pools.states})
 
     @app.get("/openapi.json")
     async def openapi() -> Json:
-        return Json(build_openapi(front.limits.max_model_len, front.tokenizer.vocab_size))
+        return Json(build_openapi(front.max_model_len, front.tokenizer.vocab_size))
 
     @app.get("/metrics")
     async def metrics() -> Response:
         text = front.metrics.expose(
-            front.link.gauges, front.journal.n_failed, front.journal_queue.n_waits
+            front.pools, front.journal.n_failed, front.journal_queue.n_waits
         )
         return Response(text, headers={"Content-Type": CONTENT_TYPE})

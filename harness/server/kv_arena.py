@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 
 
 class KvArena:
-    """Keys and values of `n_slots` tokens in every layer.
+    """Keys and values of `n_slots` tokens in every layer, of the dtype and on the device of `like`.
 
     Shapes: `layers` (n_layers, n_slots, 2, n_kv_heads, head_dim): key and value side by side, so
         that one gather fetches both.
     """
 
-    def __init__(self, config: ModelConfig, n_slots: int, dtype: torch.dtype) -> None:
+    def __init__(self, config: ModelConfig, n_slots: int, *, like: Tensor) -> None:
         shape = (config.n_layers, n_slots, 2, config.n_kv_heads, config.head_dim)
         self.n_slots = n_slots
-        self.layers: Tensor = torch.zeros(shape, dtype=dtype)
+        self.layers: Tensor = torch.zeros(shape, dtype=like.dtype, device=like.device)
 
     def move(self, source: int, target: int, n_tokens: int) -> None:
         """Copy the first `n_tokens` of a range to another that does not overlap it."""

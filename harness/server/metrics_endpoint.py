@@ -15,9 +15,10 @@ from harness.metrics import catalogue
 from harness.server.faults import NO_FAULTS, Faults
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from harness.metrics.catalogue import Metric
+    from harness.server.pools import Pools
     from harness.server.timings import Timings
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -90,7 +91,7 @@ def _label_text(metric: Metric, labels: tuple[str, ...], **extra: str) -> str:
 class ServerMetrics:
     """Every series of one server."""
 
-    def __init__(self, kv_capacity: int, faults: Faults = NO_FAULTS) -> None:
+    def __init__(self, faults: Faults = NO_FAULTS) -> None:
         self._infer = Histograms(catalogue.INFER_DURATION)
         self._phase = Histograms(catalogue.PHASE_DURATION)
         self._values = {
@@ -98,7 +99,6 @@ class ServerMetrics:
             for metric in catalogue.SERVER_METRICS
             if metric.type != "histogram"
         }
-        self._values[catalogue.KV_CAPACITY].set(kv_capacity)
         for word in faults.words:
             self._values[catalogue.FAULT_INFO].set(1, word)
 
@@ -119,18 +119,28 @@ class ServerMetrics:
         """Count an error answer."""
         self._values[catalogue.REFUSED].add(1, str(status))
 
-    def expose(
-        self, gauges: Mapping[str, int], n_journal_failures: int, n_journal_waits: int
-    ) -> bytes:
-        """Render everything, with the engine's latest gauges."""
+    def expose(self, pools: Pools, n_journal_failures: int, n_journal_waits: int) -> bytes:
+        """Render everything, with the engines' latest gauges."""
+        self._set_pools(pools)
+        self._values[catalogue.JOURNAL_FAILURES].set(n_journal_failures)
+        self._values[catalogue.JOURNAL_WAITS].set(n_journal_waits)
+        return self._render()
+
+    def _set_pools(self, pools: Pools) -> None:
+        """Take over which pools serve, and what they hold together."""
+        for name, state in pools.states.items():
+            self._values[catalogue.POOL_UP].set(int(state == "ok"), name)
+            self._values[catalogue.RESTARTS].set(pools.restarts[name], name)
+        gauges = pools.gauges
+        self._values[catalogue.KV_CAPACITY].set(pools.kv_tokens)
         self._values[catalogue.RUNNING].set(gauges["running"])
         self._values[catalogue.WAITING].set(gauges["waiting"])
         self._values[catalogue.KV_HELD].set(gauges["kv_held"])
         self._values[catalogue.KV_KEPT].set(gauges["kv_kept"])
         self._values[catalogue.EVICTIONS].set(gauges["evictions"])
         self._values[catalogue.PREFIX_HITS].set(gauges["prefix_hits"])
-        self._values[catalogue.JOURNAL_FAILURES].set(n_journal_failures)
-        self._values[catalogue.JOURNAL_WAITS].set(n_journal_waits)
+
+    def _render(self) -> bytes:
         lines: list[str] = []
         families: list[Histograms | Values] = [self._infer, self._phase, *self._values.values()]
         for family in families:

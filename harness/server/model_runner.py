@@ -13,6 +13,7 @@ import torch
 
 from harness.server.attention import AttentionInputs, attend, build_attention
 from harness.server.decoder_layer import DecoderLayer, normalise, sign_halves
+from harness.server.device import on_device
 from harness.server.matrix import Matrix
 from harness.server.model import rope_tables
 
@@ -48,7 +49,8 @@ class ModelRunner:
         self._layers = [DecoderLayer(block) for block in model.blocks()]
         self._head = Matrix(model.head_weight())
         self._arena = arena
-        cos, sin = rope_tables(model.config, torch.arange(max_model_len))
+        self._device = arena.layers.device
+        cos, sin = rope_tables(model.config, torch.arange(max_model_len, device=self._device))
         self._cos, self._signed_sin = cos[:, None], sign_halves(sin)[:, None]
 
     def run(self, chunks: AbstractSequence[Chunk], watch: Stopwatch) -> Tensor:
@@ -56,7 +58,7 @@ class ModelRunner:
 
         Shapes: result (n_completing, vocab_size) float32, in the order of `chunks`.
         """
-        inputs = build_inputs(chunks)
+        inputs = on_device(build_inputs(chunks), self._device)
         watch.lap("mask")
         hidden = self._model.embed(inputs.token_ids)
         cos = self._cos.index_select(0, inputs.positions)
@@ -73,9 +75,9 @@ class ModelRunner:
             hidden = layer.add_feed_forward(hidden)
             watch.lap("ffn")
         if len(inputs.sampled_rows) == 0:
-            return hidden.new_empty((0, self._model.config.vocab_size))
+            return torch.empty((0, self._model.config.vocab_size))
         last = hidden.index_select(0, inputs.sampled_rows)
-        logits = self._head(normalise(last, self._model.model.norm)).to(torch.float32)
+        logits = self._head(normalise(last, self._model.model.norm)).to("cpu", torch.float32)
         watch.lap("sample")
         return logits
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator
 
 from harness.base.api_key import read_api_key
 from harness.base.errors import SetupError
 from harness.server.faults import NO_FAULTS, Faults, read_faults
+from harness.server.pool_options import DEFAULT_POOLS, PoolOptions, read_pools
 
 WEIGHTS_FOLDER = Path(__file__).parent / "weights"
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
@@ -21,6 +22,10 @@ LogLevel = Literal["debug", "info", "warning", "error"]
 def _to_faults(value: object) -> Faults:
     """Take faults as they are, or as the command line writes them."""
     return value if isinstance(value, Faults) else read_faults(str(value))
+
+
+def _to_texts(pools: tuple[PoolOptions, ...]) -> list[str]:
+    return [str(pool) for pool in pools]
 
 
 def default_threads() -> int:
@@ -36,6 +41,7 @@ class ServerOptions(BaseModel):
         max_num_batched_tokens: Tokens one engine step may run.
         kv_tokens: Token slots of the KV arena, for both paths.
         max_queued_requests: Sequences that may wait beyond those that run; more are answered 429.
+        pool: Engine processes; the first runs the baseline and all that asks for no pool.
         seed: Where the seeds of requests that bring none come from, in their order of arrival; None
             draws fresh ones.
         journal: SQLite file; None makes a temporary one without a name.
@@ -55,6 +61,9 @@ class ServerOptions(BaseModel):
     max_num_batched_tokens: Annotated[int, Field(ge=16, le=1_000_000)] = 512
     kv_tokens: Annotated[int, Field(ge=64, le=10_000_000, multiple_of=16)] = 2560
     threads: Annotated[int, Field(ge=1, le=1024)] = Field(default_factory=default_threads)
+    pool: Annotated[
+        tuple[PoolOptions, ...], PlainValidator(read_pools), PlainSerializer(_to_texts)
+    ] = DEFAULT_POOLS
     max_queued_requests: Annotated[int, Field(ge=0, le=1_000_000)] = 256
     seed: Annotated[int, Field(ge=0, lt=1 << 63)] | None = None
     journal: Path | None = None
@@ -74,6 +83,18 @@ class ServerOptions(BaseModel):
     def model_name(self) -> str:
         """The name clients use."""
         return "tiny" if self.model == "tiny" else self.model_folder.name
+
+    def of_pool(self, pool: PoolOptions) -> Self:
+        """Give the options of one pool's engine; pools that name no threads share the server's."""
+        n_sharing = sum(each.threads is None for each in self.pool)
+        values = {
+            "pool": (pool,),
+            "max_num_seqs": pool.seqs or self.max_num_seqs,
+            "max_num_batched_tokens": pool.batched_tokens or self.max_num_batched_tokens,
+            "kv_tokens": pool.kv_tokens or self.kv_tokens,
+            "threads": pool.threads or max(1, self.threads // n_sharing),
+        }
+        return self.model_copy(update=values)
 
     def require_safe(self) -> str | None:
         """Return the API key, if any, and refuse to be open to a network without one.

@@ -40,7 +40,8 @@ def to_arguments(options: ServerOptions) -> list[str]:
         if value == getattr(defaults, name) or name == "engine_grace_s":
             continue
         option = f"--{name.replace('_', '-')}"
-        arguments += [option] if value is True else [option, str(value)]
+        for each in value if isinstance(value, tuple) else (value,):
+            arguments += [option] if each is True else [option, str(each)]
     return arguments
 
 

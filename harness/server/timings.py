@@ -20,6 +20,7 @@ class Timings:
         ttft_phases: The same up to the first token with text.
         steps: Per reasoning step: tokens, context length after it, seconds.
         kv_tokens: Context length at the end.
+        pool: Where it ended; it may have begun in `n_restarts` others.
     """
 
     phases: dict[str, float]
@@ -31,6 +32,8 @@ class Timings:
     kv_tokens: int = 0
     path: str
     features: tuple[str, ...]
+    pool: str
+    n_restarts: int = 0
     n_output: int = 0
 
     def to_json(self) -> dict[str, Any]:
@@ -45,6 +48,8 @@ class Timings:
             "kv_tokens": self.kv_tokens,
             "path": self.path,
             "features": list(self.features),
+            "pool": self.pool,
+            "n_restarts": self.n_restarts,
             "unattributed_s": round(self.wall_s - sum(self.phases.values()), 9) + 0.0,
         }
 

@@ -114,11 +114,15 @@ def ask(**fields: Any) -> dict[str, Any]:
     return {"prompt": WORDS * 4, "max_tokens": 12, "temperature": 0, "ignore_eos": True} | fields
 
 
+def engines_of(pid: int) -> list[int]:
+    """The engines' process ids, in the order of their pools."""
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
 def engine_of(pid: int) -> int:
-    """The engine's process id."""
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    assert len(children) == 1
-    return int(children[0])
+    """The only engine's process id."""
+    (engine,) = engines_of(pid)
+    return engine
 
 
 def is_alive(pid: int) -> bool:

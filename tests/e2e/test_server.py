@@ -358,8 +358,8 @@ def test_the_journal_has_a_row_per_request_and_no_text(
 
 def test_state_routes(client: Client) -> None:
     """Health, readiness and the model list answer."""
-    assert client.get("/healthz").json == {"status": "ok"}
-    assert client.get("/readyz").json == {"status": "ready"}
+    assert client.get("/healthz").json == {"status": "ok", "pools": {"cpu": "ok"}}
+    assert client.get("/readyz").json == {"status": "ready", "pools": {"cpu": "ok"}}
     entry = client.get("/v1/models").json["data"][0]
     assert (entry["id"], entry["max_model_len"]) == ("tiny", 2048)
 

@@ -151,7 +151,7 @@ class Contents(KvArena):
 
     def __init__(self) -> None:
         config = ModelConfig(n_layers=1, n_heads=1, n_kv_heads=1, head_dim=2)
-        super().__init__(config, N_SLOTS, torch.float32)
+        super().__init__(config, N_SLOTS, like=torch.empty(0))
         self.contexts = [-1] * N_SLOTS
 
     def move(self, source: int, target: int, n_tokens: int) -> None:

@@ -2,16 +2,19 @@
 
 import asyncio
 import time
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
 from harness.server.answer import Delta, Finish
 from harness.server.answers import Answers, Texts
 from harness.server.api_error import ApiError
-from harness.server.engine_link import EndItem, EngineLink, Job, TokenItem
+from harness.server.engine_link import EngineLink
 from harness.server.generation import Choice, Generation
+from harness.server.job import EndItem, Job, TokenItem
+from harness.server.options import ServerOptions
 from harness.server.phases import GcPauses, Stopwatch
+from harness.server.pools import Placement, Pool
 from harness.server.sequence import SamplingParams, Segment
 from tests.unit.server import build
 
@@ -22,15 +25,18 @@ class Desk:
     def __init__(self) -> None:
         self.jobs: list[Job] = []
         self.stopped: list[int] = []
-        self.sent_ns: set[int] = set()
 
-    def submit(self, *, has_items: asyncio.Event, sent_ns: int, **_: Any) -> Job:
+    @property
+    def sent_ns(self) -> set[int]:
+        """The stamps of all choices."""
+        return {job.command["sent_ns"] for job in self.jobs}
+
+    def take(self, job: Job) -> None:
         """Take a choice in."""
-        self.jobs.append(Job(id=len(self.jobs), has_items=has_items))
-        self.sent_ns.add(sent_ns)
-        return self.jobs[-1]
+        job.id = len(self.jobs)
+        self.jobs.append(job)
 
-    def stop(self, job: Job) -> None:
+    def cancel(self, job: Job) -> None:
         """Note which choice is to end."""
         self.stopped.append(job.id)
 
@@ -47,6 +53,7 @@ def request(n_prompts: int, n: int, stops: tuple[str, ...] = ()) -> tuple[Answer
         for place in range(n_prompts * n)
     )
     pauses = GcPauses()
+    desk = Desk()
     generation = Generation(
         request_id="r",
         arrival_ns=time.perf_counter_ns(),
@@ -54,9 +61,9 @@ def request(n_prompts: int, n: int, stops: tuple[str, ...] = ()) -> tuple[Answer
         features=(),
         choices=choices,
         stops=stops,
+        placement=Placement(pool=Pool(ServerOptions(), cast("EngineLink", desk)), n_slots=64),
     )
-    desk = Desk()
-    return Answers(generation, cast("EngineLink", desk), build.tokenizer(), pauses), desk
+    return Answers(generation, build.tokenizer(), pauses), desk
 
 
 def token(text: str, account: dict[str, int] | None = None) -> TokenItem:
@@ -142,7 +149,7 @@ def test_a_stop_text_ends_one_choice_and_not_the_other() -> None:
     asyncio.run(scene())
 
 
-@pytest.mark.parametrize("reason", ["engine_died", "error"])
+@pytest.mark.parametrize("reason", ["engine_died", "replay_differs", "error"])
 def test_a_failed_choice_fails_the_request(reason: str) -> None:
     """One choice that the engine could not finish ends the whole answer with an error."""
 

@@ -100,7 +100,7 @@ def serve(
 
 def _run(end: socket.socket, engine: Engine, faults: Faults) -> None:
     with end, pytest.raises(FrontGoneError):
-        serve_front(FrontLink(end), engine, faults)
+        serve_front(FrontLink(end), engine, faults, Collector())
     gc.callbacks.pop()  # the loop's own listener
 
 

@@ -131,6 +131,7 @@ def test_timings_name_what_they_leave_over() -> None:
         ttft_s=None,
         path="baseline",
         features=(),
+        pool="cpu",
     )
     assert timings.to_json()["unattributed_s"] == pytest.approx(0.1)
     assert timings.server_timing == "queue;dur=200.000, ffn;dur=700.000"

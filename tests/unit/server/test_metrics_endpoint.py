@@ -1,9 +1,15 @@
+import asyncio
+
 from prometheus_client.parser import text_string_to_metric_families
 
 from harness.metrics.catalogue import SERVER_METRICS, Metric
 from harness.metrics.phases import SERVER_PHASES
+from harness.server.engine_link import EngineLink
 from harness.server.faults import read_faults
 from harness.server.metrics_endpoint import Histograms, ServerMetrics
+from harness.server.options import ServerOptions
+from harness.server.pool_options import PoolOptions
+from harness.server.pools import Pool, Pools
 from harness.server.timings import Timings, in_seconds
 
 SMALL = Metric(name="x_seconds", type="histogram", help="x", labels=("path",), buckets=(0.1, 0.5))
@@ -23,9 +29,21 @@ def test_buckets_are_cumulative_and_hold_their_bound() -> None:
     ]
 
 
+async def expose(metrics: ServerMetrics, gauges: dict[str, int]) -> bytes:
+    """What is told of pool `a`, with these gauges, and of pool `b`, which has died."""
+    pools = Pools(lambda: None)
+    links = [EngineLink(lambda _: None) for _ in "ab"]
+    for name, link in zip("ab", links, strict=True):
+        link.is_alive = True
+        pools.add(Pool(ServerOptions(pool=(PoolOptions(name=name, device="cpu"),)), link))
+    links[0].gauges = gauges
+    links[1].is_alive = False
+    return metrics.expose(pools, 4, 6)
+
+
 def test_every_catalogued_series_is_exposed_with_its_type_and_help() -> None:
     """Prometheus' own parser reads each family as the catalogue describes it."""
-    metrics = ServerMetrics(2560, read_faults("ffn:10%,drop:1/50"))
+    metrics = ServerMetrics(read_faults("ffn:10%,drop:1/50"))
     timings = Timings(
         phases=in_seconds({"ffn": 20_000_000}),
         ttft_phases={},
@@ -33,6 +51,7 @@ def test_every_catalogued_series_is_exposed_with_its_type_and_help() -> None:
         ttft_s=0.01,
         path="baseline",
         features=(),
+        pool="a",
         n_output=5,
     )
     metrics.record_finished("baseline", "length", 7, timings)
@@ -40,7 +59,7 @@ def test_every_catalogued_series_is_exposed_with_its_type_and_help() -> None:
     metrics.record_refused(429)
     gauges = {"running": 1, "waiting": 2, "kv_held": 64, "kv_kept": 32}
     gauges |= {"evictions": 3, "prefix_hits": 48}
-    text = metrics.expose(gauges, 4, 6).decode()
+    text = asyncio.run(expose(metrics, gauges)).decode()
     families = {family.name: family for family in text_string_to_metric_families(text)}
     assert len(families) == len(SERVER_METRICS)
     for metric in SERVER_METRICS:
@@ -62,6 +81,9 @@ def test_every_catalogued_series_is_exposed_with_its_type_and_help() -> None:
     assert values[("mc_accel_prefix_hit_tokens_total",)] == 48
     assert values[("mc_accel_output_tokens_total", "baseline")] == 5
     assert values[("mc_accel_phase_duration_seconds_sum", "ffn", "baseline")] == 0.02
+    assert values[("mc_accel_kv_capacity_tokens",)] == 2560
+    assert [values[("mc_accel_pool_up", name)] for name in "ab"] == [1, 0]
+    assert [values[("mc_accel_restarts_total", name)] for name in "ab"] == [0, 0]
     assert values[("mc_accel_fault_info", "ffn:10%")] == 1
     assert values[("mc_accel_fault_info", "drop:1/50")] == 1
     phases = {key[1] for key in values if key[0] == "mc_accel_phase_duration_seconds_count"}
