@@ -78,7 +78,7 @@ def long_bodies(n: int) -> list[dict[str, Any]]:
 
 
 def test_requests_at_once_spread_over_the_pools(client: Client) -> None:
-    """Both pools of the first dtype run some; texts are the baseline's, which stays in the first."""
+    """Both pools of the first dtype run some; texts are the baseline's, which stays in one."""
     bodies = [ask(prompt=f"{WORDS}{number}", max_tokens=40) for number in range(12)]
 
     def post(accel: str) -> list[Reply]:
