@@ -1,8 +1,8 @@
 """Log-probabilities of the chosen and of the likeliest tokens, as clients ask for them.
 
-Contract, the eager torch implementation and the float64 reference. They are the model's own: of the
-logits before any bias, penalty, temperature or filter. Finite in any case: what has probability
-zero is told as `FLOOR`, because JSON knows no infinity.
+Contract, dispatch and the float64 reference. They are the model's own: of the logits before any
+bias, penalty, temperature or filter. Finite in any case: what has probability zero is told as
+`FLOOR`, because JSON knows no infinity.
 """
 
 from __future__ import annotations
@@ -11,6 +11,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 import torch
+
+from kernels import cpu
+from kernels.backend import Backend, choose_backend
+from kernels.eager import logprobs as eager
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,16 +34,28 @@ class Logprobs(NamedTuple):
     top: Tensor
 
 
-def measure_logprobs(logits: Tensor, token_ids: Tensor, n_top: int) -> Logprobs:
+def measure_logprobs(
+    logits: Tensor, token_ids: Tensor, n_top: int, *, backend: Backend | None = None
+) -> Logprobs:
     """Give log softmax(logits) at `token_ids` and at its `n_top` largest places.
 
-    Shapes: logits (n_seqs, vocab_size) float32; token_ids (n_seqs,) int64.
+    Of equal logits the lowest id comes first. NaN counts as -inf, +inf as the largest number.
+
+    Shapes: logits (n_seqs, vocab_size) float32 or bfloat16; token_ids (n_seqs,) int64.
+
+    Raises:
+        ValueError: The shapes do not go together, or a token is not in the vocabulary.
     """
-    cleaned = logits.nan_to_num(nan=-torch.inf, neginf=-torch.inf)
-    # A row without a finite logit gives NaN; its request ends with an error anyway.
-    logprobs = torch.log_softmax(cleaned, dim=-1).nan_to_num(nan=FLOOR).clamp(min=FLOOR)
-    top, top_ids = logprobs.topk(min(n_top, logits.shape[-1]), dim=-1)
-    return Logprobs(logprobs.gather(1, token_ids[:, None])[:, 0], top_ids, top)
+    n_top = min(n_top, logits.shape[-1])
+    if choose_backend("logprobs", str(logits.device), backend) == "torch":
+        return Logprobs(*eager.measure_logprobs(logits, token_ids, n_top, FLOOR))
+    result = Logprobs(
+        torch.empty(len(logits)),
+        torch.empty((len(logits), n_top), dtype=torch.int64),
+        torch.empty((len(logits), n_top)),
+    )
+    cpu.native.measure_logprobs(logits, token_ids, *result, torch.get_num_threads())
+    return result
 
 
 def reference_logprobs(logits: NDArray[np.float64]) -> NDArray[np.float64]:

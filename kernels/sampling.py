@@ -20,7 +20,8 @@ import torch
 from kernels import cpu
 from kernels.backend import Backend, choose_backend
 from kernels.eager import sampling as eager
-from kernels.eager.sampling import GREEDY_TEMPERATURE, exponential_noise
+from kernels.eager.sampling import GREEDY_TEMPERATURE
+from kernels.entropy import Entropy, measure_entropy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,7 +33,6 @@ __all__ = [
     "SETTINGS",
     "Draw",
     "build_settings",
-    "exponential_noise",
     "filter_logits",
     "probabilities",
     "reference_noise",
@@ -69,12 +69,15 @@ size on."""
 class Draw(NamedTuple):
     """Chosen tokens; which rows had no finite logit left (their token is 0); which held a NaN.
 
+    The entropy stands there where it was asked for.
+
     Shapes: all (n_seqs,); int64, bool, bool.
     """
 
     token_ids: Tensor
     is_faulty: Tensor
     has_nan: Tensor
+    entropy: Entropy | None = None
 
 
 def build_settings(n_seqs: int, **columns: Any) -> NDArray[np.void]:
@@ -88,7 +91,13 @@ def build_settings(n_seqs: int, **columns: Any) -> NDArray[np.void]:
     return settings
 
 
-def sample(logits: Tensor, settings: NDArray[np.void], *, backend: Backend | None = None) -> Draw:
+def sample(
+    logits: Tensor,
+    settings: NDArray[np.void],
+    *,
+    with_entropy: bool = False,
+    backend: Backend | None = None,
+) -> Draw:
     """Filter every row and draw one token from what is left.
 
     With M the largest logit of a row and h = (x - M) / temperature: top-k keeps the first k of the
@@ -97,7 +106,8 @@ def sample(logits: Tensor, settings: NDArray[np.void], *, backend: Backend | Non
     entropy until they have that mass, with all that are as near as the last one; the depth clip
     what is at most `depth` nats below the largest that is left (so it equals min_p = exp(-depth)).
     Below `GREEDY_TEMPERATURE`, and with top_k = 1, a row is exact argmax and its seed is not used.
-    NaN counts as -inf. +inf wins, the first one of them.
+    NaN counts as -inf. +inf wins, the first one of them. `with_entropy` measures softmax(logits) in
+    the same call, as `kernels.entropy` does.
 
     Shapes: logits (n_seqs, vocab_size) float32 or bfloat16, rows may be apart in memory;
         settings (n_seqs,) of `SETTINGS`.
@@ -109,13 +119,18 @@ def sample(logits: Tensor, settings: NDArray[np.void], *, backend: Backend | Non
     """
     if choose_backend("sampling", str(logits.device), backend) == "torch":
         require_settings(settings, logits)
-        return Draw(*eager.draw_rows(logits, settings))
+        entropy = measure_entropy(logits, backend="torch") if with_entropy else None
+        return Draw(*eager.draw_rows(logits, settings), entropy)
     tokens = np.empty(len(settings), np.int64)
     is_faulty, has_nan = np.empty((2, len(settings)), np.bool_)
+    measures = np.empty((3, len(settings))) if with_entropy else None
     cpu.native.draw_rows(
-        logits, _words(settings), tokens, is_faulty, has_nan, torch.get_num_threads()
+        logits, _words(settings), tokens, is_faulty, has_nan, measures, torch.get_num_threads()
     )
-    return Draw(*map(torch.from_numpy, (tokens, is_faulty, has_nan)))
+    entropy = None if measures is None else Entropy(*torch.from_numpy(measures))
+    return Draw(
+        torch.from_numpy(tokens), torch.from_numpy(is_faulty), torch.from_numpy(has_nan), entropy
+    )
 
 
 def probabilities(

@@ -94,7 +94,7 @@ class Sampler:
         watch.lap("sample")
         self._penalise(logits, sequences)
         watch.lap("penalty")
-        token_ids, is_faulty, _ = sample(
+        token_ids, is_faulty, *_ = sample(
             logits, _settings(sequences), backend=_backend_of(sequences)
         )
         chosen = [
@@ -102,9 +102,8 @@ class Sampler:
         ]
         if own is not None:
             n_logprobs = [sequences[row].params.n_logprobs or 0 for row in asked]
-            for row, logprobs in zip(
-                asked, _logprobs(own, token_ids[asked], n_logprobs), strict=True
-            ):
+            told = _logprobs(own, token_ids[asked], n_logprobs, _backend_of(sequences))
+            for row, logprobs in zip(asked, told, strict=True):
                 chosen[row] = chosen[row]._replace(logprobs=logprobs)
         watch.lap("sample")
         return chosen
@@ -178,12 +177,14 @@ def _drawn_rows(sequences: AbstractSequence[Sequence]) -> list[int]:
     ]
 
 
-def _logprobs(logits: Tensor, token_ids: Tensor, n_logprobs: list[int]) -> list[TokenLogprobs]:
+def _logprobs(
+    logits: Tensor, token_ids: Tensor, n_logprobs: list[int], backend: Backend
+) -> list[TokenLogprobs]:
     """Tell every row as many of the likeliest tokens as it asked for.
 
     Shapes: logits (len(n_logprobs), vocab_size), as the model gave them.
     """
-    measured = measure_logprobs(logits, token_ids, max(n_logprobs))
+    measured = measure_logprobs(logits, token_ids, max(n_logprobs), backend=backend)
     rows = zip(
         measured.chosen.tolist(), measured.top_ids.tolist(), measured.top.tolist(), strict=True
     )

@@ -76,12 +76,22 @@ def paged_attention(
     scale: float,
     results: Array,
 ) -> None: ...
+def measure_entropy(logits: Tensor, result: NDArray[np.float64], n_threads: int) -> None: ...
+def measure_logprobs(
+    logits: Tensor,
+    token_ids: Tensor,
+    chosen: Tensor,
+    top_ids: Tensor,
+    top: Tensor,
+    n_threads: int,
+) -> None: ...
 def draw_rows(
     logits: Tensor,
     settings: NDArray[np.uint8],
     tokens: NDArray[np.int64],
     is_faulty: NDArray[np.bool_],
     has_nan: NDArray[np.bool_],
+    entropy: NDArray[np.float64] | None,
     n_threads: int,
 ) -> None:
     """Draw a token for each row; `settings` holds the bytes of records SETTINGS."""

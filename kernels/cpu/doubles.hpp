@@ -13,6 +13,8 @@ using F32Half = float __attribute__((vector_size(32)));
 
 inline F64 widen(const float *source) { return __builtin_convertvector(load<F32Half>(source), F64); }
 
+inline F64 splat64(double value) { return F64{} + value; }
+
 inline double sum(F64 value) {
     double lanes[8];
     store(lanes, value);

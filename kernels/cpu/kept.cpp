@@ -276,4 +276,13 @@ Kept find_kept(const Row &row, const Setting &setting, Scratch &scratch) {
     return kept;
 }
 
+void list_top(const Row &row, int64_t n, Scratch &scratch) {
+    scratch.tokens.clear();
+    if (n == 0) return;
+    const double infinite = __builtin_inf();
+    const Kept kept = find_kept(row, {1, 0, 1, 1, infinite, n, 0, 0}, scratch);
+    if (!kept.is_list) list_tokens(row, kept.prefix, SIZE_MAX, scratch.tokens);
+    std::sort(scratch.tokens.begin(), scratch.tokens.end(), is_before);
+}
+
 }  // namespace tailbreak

@@ -64,6 +64,9 @@ struct Kept {
     std::vector<Token> *tokens;   // with their weights, where it is a list; in no order
 };
 
+// Lists the n largest finite logits of the row in scratch.tokens, in order.
+void list_top(const Row &row, int64_t n, Scratch &scratch);
+
 // For a row with a finite largest logit that is not greedy.
 Kept find_kept(const Row &row, const Setting &setting, Scratch &scratch);
 

@@ -6,7 +6,9 @@ namespace tailbreak {
 
 void bind_beam(nb::module_ &m);
 void bind_divergence(nb::module_ &m);
+void bind_entropy(nb::module_ &m);
 void bind_logit_bias(nb::module_ &m);
+void bind_logprobs(nb::module_ &m);
 void bind_monte_carlo(nb::module_ &m);
 void bind_paged_attention(nb::module_ &m);
 void bind_penalties(nb::module_ &m);
@@ -31,7 +33,9 @@ NB_MODULE(TAILBREAK_MODULE, m) {
     m.def("best_isa", &tailbreak::best_isa);
     tailbreak::bind_beam(m);
     tailbreak::bind_divergence(m);
+    tailbreak::bind_entropy(m);
     tailbreak::bind_logit_bias(m);
+    tailbreak::bind_logprobs(m);
     tailbreak::bind_monte_carlo(m);
     tailbreak::bind_paged_attention(m);
     tailbreak::bind_penalties(m);

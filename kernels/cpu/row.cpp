@@ -69,13 +69,14 @@ Row survey(const float *logits, int64_t n, double temperature, std::vector<float
     }
     float top = kNothing;
     for (float peak : peaks) top = std::max(top, peak);
-    return {logits, n, peaks.data(), n_tiles, top, has_nan, temperature};
+    return {logits, n, peaks.data(), n_tiles, top, has_nan, temperature, 0};
 }
 
 double steer_total(const Row &row) {
     const float scale = static_cast<float>(1.4426950408889634 / row.temperature);
     // What lies this far below the peak of the row adds less than 1e-8 of its weight in all.
     const double reach = std::log(static_cast<double>(row.n)) + 18.5;
+    if (row.total > 0) return row.total;
     double total = 0;
     for (int64_t tile = 0; tile < row.n_tiles; ++tile) {
         if (!(row.height(row.peaks[tile]) >= -reach)) continue;
@@ -94,6 +95,7 @@ double steer_total(const Row &row) {
 }
 
 double exact_total(const Row &row) {
+    if (row.total > 0) return row.total;
     const double largest = row.largest, scale = 1 / row.temperature;
     F64 one{}, two{};
     int64_t at = 0;

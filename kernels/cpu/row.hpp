@@ -24,6 +24,7 @@ struct Row {
     float largest;
     bool has_nan;
     double temperature;
+    double total = 0;  // sum of exp(height) in double, where it is known already
 
     // Logarithm of a token's weight, relative to the largest: <= 0.
     double height(float logit) const {

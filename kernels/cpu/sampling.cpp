@@ -8,8 +8,12 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <optional>
 #include <string>
 
+#include <nanobind/stl/optional.h>
+
+#include "entropy.hpp"
 #include "kept.hpp"
 #include "logits.hpp"
 #include "noise.hpp"
@@ -141,17 +145,29 @@ using Flags = nb::ndarray<bool, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 void draw_rows(const Logits &array, const Settings &settings,
                const nb::ndarray<int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> &tokens, const Flags &faulty,
-               const Flags &nan, int64_t n_threads) {
+               const Flags &nan,
+               const std::optional<nb::ndarray<double, nb::shape<3, -1>, nb::c_contig, nb::device::cpu>> &entropy,
+               int64_t n_threads) {
     const LogitRows rows = require_logits(array);
     const Setting *setting = require_settings(settings, rows.n_rows);
     for (size_t n : {tokens.shape(0), faulty.shape(0), nan.shape(0)})
         if (static_cast<int64_t>(n) != rows.n_rows)
             throw nb::value_error("tokens, is_faulty, has_nan: allowed one place for each row of logits");
+    if (entropy && static_cast<int64_t>(entropy->shape(1)) != rows.n_rows)
+        throw nb::value_error("entropy: allowed (3, n_seqs), one column for each row of logits");
+    double *measures = entropy ? entropy->data() : nullptr;
     int64_t *token = tokens.data();
     bool *is_faulty = faulty.data(), *has_nan = nan.data();
     nb::gil_scoped_release released;
     rows.each(kCost, n_threads, [&](int64_t index, Scratch &scratch) {
-        const Row row = survey(rows.read(index, scratch), rows.n_tokens, setting[index].temperature, scratch.peaks);
+        Row row = survey(rows.read(index, scratch), rows.n_tokens, setting[index].temperature, scratch.peaks);
+        if (measures) {
+            const Entropy measured = measure_entropy(row);
+            measures[index] = measured.entropy;
+            measures[rows.n_rows + index] = measured.top_mass;
+            measures[2 * rows.n_rows + index] = measured.varentropy;
+            if (row.temperature == 1) row.total = measured.total;
+        }
         is_faulty[index] = row.largest == -__builtin_inff();
         has_nan[index] = row.has_nan;
         token[index] = is_faulty[index] ? 0 : draw(row, setting[index], scratch);
@@ -178,7 +194,7 @@ void spread_rows(const Logits &array, const Settings &settings,
 void bind_sampling(nb::module_ &m) {
     m.def("draw_rows", &draw_rows, nb::arg("logits").noconvert(), nb::arg("settings").noconvert(),
           nb::arg("tokens").noconvert(), nb::arg("is_faulty").noconvert(), nb::arg("has_nan").noconvert(),
-          nb::arg("n_threads"));
+          nb::arg("entropy").noconvert().none(), nb::arg("n_threads"));
     m.def("spread_rows", &spread_rows, nb::arg("logits").noconvert(), nb::arg("settings").noconvert(),
           nb::arg("probabilities").noconvert(), nb::arg("n_threads"));
 }
