@@ -1,4 +1,5 @@
 import importlib
+import time
 from types import ModuleType
 
 import numpy as np
@@ -358,3 +359,28 @@ def test_a_window_s_table_does_not_grow_with_the_history() -> None:
     # What is left to grow is the history itself, four bytes a token and its spare room.
     assert n_bytes[-1] - n_bytes[999] <= 8 * 100_000
     assert max(n_bytes[:1000]) < 16_000
+
+
+@pytest.mark.skipif(not has_native(), reason=str(cpu.PROBLEM))
+def test_accepting_a_token_costs_the_same_after_any_history() -> None:
+    """10,000 tokens after 500,000 cost as 10,000 after 5,000: no step walks through the history."""
+    tokens = generator(6, "cost").integers(0, 3000, 10_000).tolist()
+    for window in (-1, 64):
+        costs = []
+        for n_before in (5_000, 500_000):
+            state = build_penalty_state(
+                Penalties(frequency=1.0, window=window), [], vocab_size=3000, backend="cpu"
+            )
+            for place in range(n_before):
+                state.accept(place % 3000)
+            costs.append(min(_seconds(state, tokens) for _ in range(7)))
+        assert costs[1] < 4 * costs[0]
+
+
+def _seconds(state: PenaltyState, tokens: list[int]) -> float:
+    """Processor time of accepting the tokens and taking them back."""
+    began = time.process_time()
+    for token_id in tokens:
+        state.accept(token_id)
+    state.rollback(len(tokens))
+    return time.process_time() - began
