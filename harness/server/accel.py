@@ -1,7 +1,8 @@
 """`X-MC-Accel`: which accelerated features a request asks for, and which this build has.
 
 Absent or `false` is the baseline path; `true` is every exact feature; a comma list is just those.
-An unknown word is refused, never ignored: a measurement must not run something else than it says.
+A lossy feature may change the answer and runs only when it is named. An unknown word is refused,
+never ignored: a measurement must not run something else than it says.
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ EXACT_FEATURES: Final[tuple[str, ...]] = (
     "device_pool",
 )
 """What this build has: without native kernels nothing is fused."""
+LOSSY_FEATURES: Final[tuple[str, ...]] = ("packed_state",) if has_native() else ()
+"""The same for features with limits of their own."""
+FEATURES: Final = (*EXACT_FEATURES, *LOSSY_FEATURES)
 
 
 def read_features(header: str | None, pools: tuple[str, ...] = ()) -> tuple[str, ...]:
@@ -40,7 +44,7 @@ def read_features(header: str | None, pools: tuple[str, ...] = ()) -> tuple[str,
     words = [word.strip().lower() for word in (header or "false").split(",")]
     if words == ["false"]:
         return ()
-    known = (*EXACT_FEATURES, *pools)
+    known = (*FEATURES, *pools)
     unknown = [word for word in words if word not in {"true", *known}]
     if unknown:
         raise _refusal(
@@ -49,7 +53,7 @@ def read_features(header: str | None, pools: tuple[str, ...] = ()) -> tuple[str,
         )
     if "true" in words:
         words += EXACT_FEATURES
-    if "prefix_cache" in words and "paged_kv" not in words:
+    if "prefix_cache" in words and not {"paged_kv", "packed_state"} & set(words):
         raise _refusal(
             "got 'prefix_cache' without 'paged_kv', whose blocks it shares; "
             "allowed true, or both: prefix_cache,paged_kv"
@@ -69,7 +73,7 @@ def path_of(features: tuple[str, ...]) -> str:
 def mode_of(features: tuple[str, ...]) -> Mode:
     """Choose how the engine runs a request; `async_store` and pools are the front's business."""
     return Mode(
-        layout="paged" if "paged_kv" in features else "contiguous",
+        layout=_layout_of(features),
         has_prefix_cache="prefix_cache" in features,
         is_adaptive="adaptive_batching" in features,
         is_gc_tuned="gc_tuned" in features,
@@ -77,6 +81,15 @@ def mode_of(features: tuple[str, ...]) -> Mode:
     )
 
 
+def _layout_of(features: tuple[str, ...]) -> Layout:
+    """Packed state lies in blocks, whether `paged_kv` is named beside it or not."""
+    if "packed_state" in features:
+        return "packed"
+    return "paged" if "paged_kv" in features else "contiguous"
+
+
 def slots_needed(layout: Layout, n_tokens: int) -> int:
-    """Give the arena slots a context of `n_tokens` occupies when it is alone."""
-    return blocks_for(n_tokens) * BLOCK_SIZE if layout == "paged" else capacity_for(n_tokens)
+    """Give the slots of its layout that a context of `n_tokens` occupies when it is alone."""
+    if layout == "contiguous":
+        return capacity_for(n_tokens)
+    return blocks_for(n_tokens) * BLOCK_SIZE

@@ -1,8 +1,9 @@
 """Attention of one step: every token over its own sequence's keys and values.
 
-Decoding sequences attend together over a padded gather of their slots, longer chunks attend one by
-one, causally. The projections around it are the model's (`model`), the order of things
-`model_runner`'s.
+Decoding sequences attend together: over their blocks where they lie, by the native kernel, or over
+a padded gather of their slots. Longer chunks attend one by one, causally. What a packed layer kept
+is what everybody attends over, the chunk itself included: answers then depend neither on chunks nor
+on evictions. The projections around it are the model's (`model`), the order `model_runner`'s.
 """
 
 from __future__ import annotations
@@ -13,11 +14,16 @@ import numpy as np
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
+from harness.server.block_manager import BLOCK_SIZE
+from kernels.backend import has_native
+from kernels.paged_attention import ContextTable, is_native_size, paged_attention
+
 if TYPE_CHECKING:
     from collections.abc import Sequence as AbstractSequence
 
     from torch import Tensor
 
+    from harness.server.kv_layer import KvLayer
     from harness.server.scheduler import Chunk
 
 
@@ -36,24 +42,32 @@ class DecodeBatch(NamedTuple):
 class LongChunk(NamedTuple):
     """Several tokens of one sequence: rows [start, stop) of the flat list.
 
-    Shapes: context_slots (n_context,) int64, None when the chunk is the whole context;
-        mask (stop - start, n_context) bool, None likewise.
+    Shapes: context_slots (n_context,) int64; mask (stop - start, n_context) bool, None when the
+        chunk is the whole context.
     """
 
     start: int
     stop: int
-    context_slots: Tensor | None
+    context_slots: Tensor
     mask: Tensor | None
 
 
 class AttentionInputs(NamedTuple):
     """Who attends over what; rows are those of the step's flat list of tokens."""
 
-    decode: DecodeBatch | None
+    decode: DecodeBatch | ContextTable | None
     long_chunks: list[LongChunk]
 
 
-def build_attention(chunks: AbstractSequence[Chunk]) -> AttentionInputs:
+def attends_in_place(layer: KvLayer) -> bool:
+    """Whether paged attention takes a paged layer as it lies, rather than a gather of it."""
+    if layer.is_lossy:
+        return True
+    is_plain = layer.data.device.type == "cpu" and layer.data.dtype == torch.float32
+    return is_plain and has_native() and is_native_size(layer.data.shape[-1])
+
+
+def build_attention(chunks: AbstractSequence[Chunk], *, in_place: bool) -> AttentionInputs:
     """Tell what every chunk attends over. Chunks of one token must stand before longer ones."""
     n_decode = sum(1 for chunk in chunks if chunk.n_tokens == 1)
     row = n_decode
@@ -62,19 +76,28 @@ def build_attention(chunks: AbstractSequence[Chunk]) -> AttentionInputs:
         begin = sequence.n_computed
         long_chunks.append(_long_chunk(row, begin, begin + n_tokens, sequence.slots))
         row += n_tokens
-    decode = _decode_batch(chunks[:n_decode]) if n_decode else None
-    return AttentionInputs(decode, long_chunks)
+    if n_decode == 0:
+        return AttentionInputs(None, long_chunks)
+    batch = _context_table if in_place else _decode_batch
+    return AttentionInputs(batch(chunks[:n_decode]), long_chunks)
 
 
 def _long_chunk(row: int, begin: int, end: int, slots: np.ndarray) -> LongChunk:
-    """Describe a chunk of several tokens; a whole context needs no gather and no mask."""
-    n_tokens = end - begin
-    if begin == 0:
-        return LongChunk(row, row + n_tokens, None, None)
-    mask = np.arange(end)[None, :] <= np.arange(begin, end)[:, None]
-    return LongChunk(
-        row, row + n_tokens, torch.from_numpy(slots[:end].copy()), torch.from_numpy(mask)
-    )
+    """Describe a chunk of several tokens; a whole context needs no mask."""
+    mask = None
+    if begin > 0:
+        mask = torch.from_numpy(np.arange(end)[None, :] <= np.arange(begin, end)[:, None])
+    return LongChunk(row, row + end - begin, torch.from_numpy(slots[:end].copy()), mask)
+
+
+def _context_table(chunks: AbstractSequence[Chunk]) -> ContextTable:
+    """Name the first slot of every block."""
+    lengths = [chunk.sequence.n_computed + 1 for chunk in chunks]
+    first = [
+        chunk.sequence.slots[:length:BLOCK_SIZE]
+        for chunk, length in zip(chunks, lengths, strict=True)
+    ]
+    return ContextTable(torch.from_numpy(np.concatenate(first)), torch.tensor(lengths), BLOCK_SIZE)
 
 
 def _decode_batch(chunks: AbstractSequence[Chunk]) -> DecodeBatch:
@@ -93,30 +116,37 @@ def _decode_batch(chunks: AbstractSequence[Chunk]) -> DecodeBatch:
     )
 
 
-def attend(inputs: AttentionInputs, kv_layer: Tensor, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """Attend every token of the step over its own sequence.
+def attend(inputs: AttentionInputs, layer: KvLayer, q: Tensor, kv: Tensor) -> Tensor:
+    """Attend every token of the step over its own sequence, whose `kv` the layer already holds.
 
-    Shapes: q (n_tokens, n_heads, head_dim); k and v (n_tokens, n_kv_heads, head_dim); result as q.
+    Shapes: q (n_tokens, n_heads, head_dim); kv (n_tokens, 2, n_kv_heads, head_dim); result as q.
     """
     parts = []
-    if inputs.decode is not None:
-        parts.append(_attend_decode(inputs.decode, kv_layer, q))
-    for chunk in inputs.long_chunks:
-        rows = slice(chunk.start, chunk.stop)
-        if chunk.context_slots is None:
-            keys, values = k[rows], v[rows]
-        else:
-            keys, values = kv_layer.index_select(0, chunk.context_slots).unbind(1)
-        attended = scaled_dot_product_attention(
-            q[rows].transpose(0, 1)[None],
-            keys.transpose(0, 1)[None],
-            values.transpose(0, 1)[None],
-            attn_mask=chunk.mask,
-            is_causal=chunk.mask is None,
-            enable_gqa=True,
-        )
-        parts.append(attended[0].transpose(0, 1))
+    if isinstance(inputs.decode, ContextTable):
+        queries = q[: len(inputs.decode.lengths)].float()
+        parts.append(paged_attention(queries, layer.data, inputs.decode).to(q.dtype))
+    elif inputs.decode is not None:
+        parts.append(_attend_decode(inputs.decode, layer.data, q))
+    parts += [_attend_chunk(chunk, layer, q, kv) for chunk in inputs.long_chunks]
     return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+
+def _attend_chunk(chunk: LongChunk, layer: KvLayer, q: Tensor, kv: Tensor) -> Tensor:
+    """Attend a chunk; one that is the whole context has its keys and values at hand."""
+    rows = slice(chunk.start, chunk.stop)
+    if chunk.mask is None and not layer.is_lossy:
+        keys, values = kv[rows].unbind(1)
+    else:
+        keys, values = layer.read(chunk.context_slots)
+    attended = scaled_dot_product_attention(
+        q[rows].transpose(0, 1)[None],
+        keys.to(q.dtype).transpose(0, 1)[None],
+        values.to(q.dtype).transpose(0, 1)[None],
+        attn_mask=chunk.mask,
+        is_causal=chunk.mask is None,
+        enable_gqa=True,
+    )
+    return attended[0].transpose(0, 1)
 
 
 def _attend_decode(batch: DecodeBatch, kv_layer: Tensor, q: Tensor) -> Tensor:

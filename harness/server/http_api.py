@@ -15,7 +15,7 @@ from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from harness.server.accel import EXACT_FEATURES, HEADER
+from harness.server.accel import EXACT_FEATURES, HEADER, LOSSY_FEATURES
 from harness.server.api_error import ApiError
 from harness.server.body import BodyT, parse_body, shown_name
 from harness.server.gate import Gate
@@ -266,6 +266,7 @@ def _add_state_routes(app: FastAPI, front: Front) -> None:
             "owned_by": "tailbreak",
             "max_model_len": front.max_model_len,
             "accel_features": [*EXACT_FEATURES, *front.pools.named],
+            "accel_lossy_features": list(LOSSY_FEATURES),
         }
         return Json({"object": "list", "data": [entry]})
 

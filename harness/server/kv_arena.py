@@ -1,8 +1,9 @@
-"""The KV arena: one block of memory that both paths lay their sequences out in.
+"""The KV arena: one block of memory that every path lays its sequences out in.
 
-`KvArena` is the tensor. `ContiguousCache` (baseline) and `PagedCache` (`paged_kv`) decide which
-slots a sequence gets and write them to `sequence.slots`; the model runner reads nothing else. The
-arena belongs to one cache at a time, and only an empty one changes hands (`scheduler`).
+`KvArena` is the tensor. `ContiguousCache` (baseline) and `PagedCache` (`paged_kv`, `packed_state`)
+decide which slots a sequence gets and write them to `sequence.slots`; the model runner reads
+nothing else. The arena belongs to one cache at a time, and only an empty one changes hands
+(`scheduler`).
 """
 
 from __future__ import annotations
@@ -14,26 +15,47 @@ import torch
 
 from harness.server.block_manager import BLOCK_SIZE, BlockManager, blocks_for
 from harness.server.contiguous import RangeAllocator, capacity_for
+from harness.server.kv_layer import KvLayer, PackedLayer, PlainLayer
 from harness.server.prefix_cache import ROOT
+from kernels.kv_record import record_size
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from harness.server.model_config import ModelConfig
-    from harness.server.sequence import Sequence
+    from harness.server.sequence import Layout, Sequence
 
 
 class KvArena:
     """Keys and values of `n_slots` tokens in every layer, of the dtype and on the device of `like`.
 
+    The same bytes hold `n_packed_slots` tokens as packed records: several times as many.
+
     Shapes: `layers` (n_layers, n_slots, 2, n_kv_heads, head_dim): key and value side by side, so
-        that one gather fetches both.
+        that one gather fetches both; `records` (n_layers, n_packed_slots, n_kv_heads, record_size).
     """
 
     def __init__(self, config: ModelConfig, n_slots: int, *, like: Tensor) -> None:
         shape = (config.n_layers, n_slots, 2, config.n_kv_heads, config.head_dim)
         self.n_slots = n_slots
         self.layers: Tensor = torch.zeros(shape, dtype=like.dtype, device=like.device)
+        self.records = self._pack()
+        self.n_packed_slots = self.records.shape[1]
+
+    def _pack(self) -> Tensor:
+        """See the same memory as whole blocks of packed records."""
+        n_layers, _, _, n_kv_heads, head_dim = self.layers.shape
+        data = self.layers.view(torch.uint8).view(n_layers, -1)
+        token = n_kv_heads * record_size(head_dim)
+        n_slots = data.shape[1] // token // BLOCK_SIZE * BLOCK_SIZE
+        return data[:, : n_slots * token].view(n_layers, n_slots, n_kv_heads, -1)
+
+    def layers_of(self, layout: Layout) -> list[KvLayer]:
+        """Give every layer as one layout keeps it."""
+        if layout == "packed":
+            head_dim = self.layers.shape[-1]
+            return [PackedLayer(each, head_dim) for each in self.records.unbind(0)]
+        return [PlainLayer(each) for each in self.layers.unbind(0)]
 
     def move(self, source: int, target: int, n_tokens: int) -> None:
         """Copy the first `n_tokens` of a range to another that does not overlap it."""
@@ -114,8 +136,8 @@ class PagedCache:
     for being shared.
     """
 
-    def __init__(self, arena: KvArena) -> None:
-        self._blocks = BlockManager(arena.n_slots // BLOCK_SIZE)
+    def __init__(self, n_slots: int) -> None:
+        self._blocks = BlockManager(n_slots // BLOCK_SIZE)
 
     @property
     def n_kept(self) -> int:
@@ -156,7 +178,7 @@ class PagedCache:
             sequence.n_entered = number + 1
 
     def forget_all(self) -> None:
-        """Keep nothing: the arena goes to the other layout."""
+        """Keep nothing: the arena goes to another layout."""
         self._blocks.forget_all()
 
     def grow(self, sequence: Sequence, n_tokens: int) -> bool:

@@ -1,7 +1,7 @@
 """Runs one step through the model: all tokens of all sequences of the step at once.
 
 Linear layers see one flat list of tokens; what differs by sequence is in `attention`. Where a
-token's key and value lie is read from `sequence.slots`, so both KV layouts take the same code.
+token's key and value lie is read from `sequence.slots`, so all KV layouts take the same code.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import torch
 
-from harness.server.attention import AttentionInputs, attend, build_attention
+from harness.server.attention import AttentionInputs, attend, attends_in_place, build_attention
 from harness.server.decoder_layer import DecoderLayer, normalise, sign_halves
 from harness.server.device import on_device
 from harness.server.matrix import Matrix
 from harness.server.model import rope_tables
+from harness.server.sequence import LAYOUTS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence as AbstractSequence
@@ -48,7 +49,7 @@ class ModelRunner:
         self._model = model
         self._layers = [DecoderLayer(block) for block in model.blocks()]
         self._head = Matrix(model.head_weight())
-        self._arena = arena
+        self._kv = {layout: arena.layers_of(layout) for layout in LAYOUTS}
         self._device = arena.layers.device
         cos, sin = rope_tables(model.config, torch.arange(max_model_len, device=self._device))
         self._cos, self._signed_sin = cos[:, None], sign_halves(sin)[:, None]
@@ -58,19 +59,21 @@ class ModelRunner:
 
         Shapes: result (n_completing, vocab_size) float32, in the order of `chunks`.
         """
-        inputs = on_device(build_inputs(chunks), self._device)
+        layout = chunks[0].sequence.mode.layout
+        kv_layers = self._kv[layout]
+        in_place = layout != "contiguous" and attends_in_place(kv_layers[0])
+        inputs = on_device(build_inputs(chunks, in_place=in_place), self._device)
         watch.lap("mask")
         hidden = self._model.embed(inputs.token_ids)
         cos = self._cos.index_select(0, inputs.positions)
         signed_sin = self._signed_sin.index_select(0, inputs.positions)
         watch.lap("embed")
-        for layer, kv_layer in zip(self._layers, self._arena.layers.unbind(0), strict=True):
+        for layer, kv_layer in zip(self._layers, kv_layers, strict=True):
             q, kv = layer.qkv(hidden, cos, signed_sin)
             watch.lap("attention")
-            kv_layer.index_copy_(0, inputs.slots, kv)
+            kv_layer.write(inputs.slots, kv)
             watch.lap("kv")
-            attended = attend(inputs.attention, kv_layer, q, *kv.unbind(1))
-            hidden = layer.add_attention(hidden, attended)
+            hidden = layer.add_attention(hidden, attend(inputs.attention, kv_layer, q, kv))
             watch.lap("attention")
             hidden = layer.add_feed_forward(hidden)
             watch.lap("ffn")
@@ -82,7 +85,7 @@ class ModelRunner:
         return logits
 
 
-def build_inputs(chunks: AbstractSequence[Chunk]) -> StepInputs:
+def build_inputs(chunks: AbstractSequence[Chunk], *, in_place: bool) -> StepInputs:
     """Lay a step out flat. Chunks of one token must stand before longer ones."""
     token_ids: list[int] = []
     positions, slots, sampled_rows = [], [], []
@@ -99,5 +102,5 @@ def build_inputs(chunks: AbstractSequence[Chunk]) -> StepInputs:
         torch.from_numpy(np.concatenate(positions)),
         torch.from_numpy(np.concatenate(slots)),
         torch.tensor(sampled_rows, dtype=torch.int64),
-        build_attention(chunks),
+        build_attention(chunks, in_place=in_place),
     )

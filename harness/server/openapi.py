@@ -11,7 +11,7 @@ from typing import Any, Final
 from pydantic.json_schema import models_json_schema
 
 from harness.records.environment import version_of
-from harness.server.accel import EXACT_FEATURES, HEADER
+from harness.server.accel import FEATURES, HEADER
 from harness.server.foreign_fields import NEUTRAL_VALUES
 from harness.server.schemas import (
     Body,
@@ -150,12 +150,12 @@ def _get_text(path: str) -> dict[str, Any]:
 
 
 def _accel_header() -> dict[str, Any]:
-    word = "|".join(["true", *EXACT_FEATURES])
+    word = "|".join(["true", *FEATURES])
     return {
         "name": HEADER,
         "in": "header",
         "required": False,
-        "description": "which accelerated features to run; prefix_cache needs paged_kv",
+        "description": "which features to run; prefix_cache needs paged_kv or packed_state",
         "schema": {"type": "string", "pattern": f"^(false|({word})(,({word}))*)$"},
     }
 

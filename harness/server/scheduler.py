@@ -58,10 +58,13 @@ class Scheduler:
     """Decides; owns the line of waiting sequences and the set of resident ones."""
 
     def __init__(self, arena: KvArena, *, max_num_seqs: int, max_num_batched_tokens: int) -> None:
-        self._paged = PagedCache(arena)
+        self._paged: Final[dict[Layout, PagedCache]] = {
+            "paged": PagedCache(arena.n_slots),
+            "packed": PagedCache(arena.n_packed_slots),
+        }
         self._caches: Final[dict[Layout, KvCache]] = {
             "contiguous": ContiguousCache(arena),
-            "paged": self._paged,
+            **self._paged,
         }
         self._max_num_seqs = max_num_seqs
         self._budget = max_num_batched_tokens
@@ -96,7 +99,7 @@ class Scheduler:
     @property
     def n_kept(self) -> int:
         """Arena slots without an owner that the prefix cache can still find."""
-        return self._paged.n_kept
+        return sum(cache.n_kept for cache in self._paged.values())
 
     def add(self, sequence: Sequence) -> None:
         """Put a sequence into the line at its arrival order."""
@@ -185,9 +188,10 @@ class Scheduler:
         return "slot"
 
     def _change_mode(self, mode: Mode) -> None:
-        """Let an empty arena run the next mode; the other layout will overwrite what is kept."""
-        if mode.layout != "paged":
-            self._paged.forget_all()
+        """Let an empty arena run the next mode; its layout will overwrite what others keep."""
+        for layout, cache in self._paged.items():
+            if layout != mode.layout:
+                cache.forget_all()
         self.mode = mode
         self._allow_prefill()
 
@@ -200,7 +204,7 @@ class Scheduler:
         for sequence, n_tokens in chunks:
             sequence.n_computed += n_tokens
             if self.mode.has_prefix_cache:
-                self._paged.enter(sequence)
+                self._paged[self.mode.layout].enter(sequence)
 
     def _make_room(self, sequence: Sequence, n_tokens: int, chunks: dict[Sequence, int]) -> bool:
         """Grow a sequence, evicting the youngest until it fits or is itself the youngest."""

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
     from kernels.penalties import PenaltyState
 
-Layout = Literal["contiguous", "paged"]
+Layout = Literal["contiguous", "paged", "packed"]
+LAYOUTS: Final[tuple[Layout, ...]] = ("contiguous", "paged", "packed")
 Kind = Literal["reasoning", "content"]
 FinishReason = Literal["length", "stop", "cancelled", "error"]
 
@@ -26,8 +27,9 @@ class Mode(NamedTuple):
     """How the engine runs a sequence; all resident sequences are of one mode.
 
     Attributes:
-        layout: How KV lies in the arena.
-        has_prefix_cache: Whether full blocks are kept, and looked for at admission; paged only.
+        layout: How KV lies in the arena; `packed` is paged, in records of few bits.
+        has_prefix_cache: Whether full blocks are kept, and looked for at admission; never where
+            the layout is contiguous.
         is_adaptive: Whether measured step costs bound the prefill beside decoding sequences.
         is_gc_tuned: Whether the search for cyclic garbage waits for an idle moment.
         is_fused: Whether native kernels choose the tokens, with penalties on seen tokens only.

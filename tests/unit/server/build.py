@@ -22,6 +22,7 @@ CACHED = Mode(layout="paged", has_prefix_cache=True)
 FULL = Mode(layout="paged", has_prefix_cache=True, is_adaptive=True, is_fused=has_native())
 FUSED = (Mode(is_fused=True),) if has_native() else ()
 PATHS = (BASELINE, *FUSED)
+PACKED = Mode(layout="packed", has_prefix_cache=True)
 MODES = (*PATHS, Mode(is_adaptive=True), PAGED, CACHED, FULL)
 MARGIN = 1e-4
 GREEDY = SamplingParams(temperature=0.0, ignore_eos=True)
