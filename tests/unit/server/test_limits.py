@@ -57,6 +57,7 @@ def test_a_context_that_could_never_fit_is_refused(
         ("paged", 1, 16),
         ("paged", 16, 16),
         ("paged", 257, 272),
+        ("packed", 257, 272),
     ],
 )
 def test_slots_by_layout(layout: Layout, n_tokens: int, slots: int) -> None:

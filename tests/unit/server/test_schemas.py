@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from harness.server.accel import EXACT_FEATURES, read_features
+from harness.server.accel import EXACT_FEATURES, LOSSY_FEATURES, mode_of, read_features
 from harness.server.api_error import ApiError
 from harness.server.body import parse_body
 from harness.server.schemas import ChatBody, CompletionBody, InferBody, TokenizeBody
@@ -236,6 +236,17 @@ def test_two_output_limits_must_agree() -> None:
 def test_accel_header(header: str | None, features: tuple[str, ...]) -> None:
     """Absent and false mean baseline, true means every exact feature, a list means itself."""
     assert read_features(header) == features
+
+
+@pytest.mark.skipif(not LOSSY_FEATURES, reason="no native kernels")
+def test_lossy_features_run_only_when_named() -> None:
+    """`true` brings none; named alone they are alone, and prefixes may be shared among them."""
+    assert not set(LOSSY_FEATURES) & set(read_features("true"))
+    assert read_features("packed_state") == ("packed_state",)
+    assert read_features("true,packed_state") == (*EXACT_FEATURES, "packed_state")
+    assert read_features("packed_state,prefix_cache") == ("prefix_cache", "packed_state")
+    assert mode_of(read_features("packed_state")).layout == "packed"
+    assert mode_of(read_features("packed_state,paged_kv")).layout == "packed"
 
 
 @pytest.mark.parametrize("header", ["yes", "paged", "paged_kv,warp_drive", "1", "false,true"])
