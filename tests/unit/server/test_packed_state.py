@@ -52,7 +52,7 @@ def forced_logits(mode: Mode, layers: type[Fp8Layer] | None = None) -> Tensor:
     """
     config = build.model().config
     texts = [text(number) for number in range(N_SEQS)]
-    arena = KvArena(config, N_SEQS * 512, torch.float32)
+    arena = KvArena(config, N_SEQS * 512, like=build.model().head_weight())
     runner = ModelRunner(build.model(), arena, 2048)
     if layers is not None:
         runner._kv[mode.layout] = [layers(each.data) for each in runner._kv[mode.layout]]  # type: ignore[misc]
@@ -145,7 +145,7 @@ def test_the_same_bytes_hold_several_times_as_many_tokens() -> None:
 
 def test_packed_records_lie_in_the_arena_s_own_bytes() -> None:
     """No byte is added: 112 bytes a token and layer instead of 512 hold 4.5 times the tokens."""
-    arena = KvArena(build.model().config, 2560, torch.float32)
+    arena = KvArena(build.model().config, 2560, like=build.model().head_weight())
     records, layers = arena.records, arena.layers
     assert records.data_ptr() == layers.data_ptr()
     assert records[0, 0].numel() == 112
