@@ -198,6 +198,8 @@ def build_params(body: GenerationBody, seed: int) -> SamplingParams:
         repetition=body.repetition_penalty,
         frequency=body.frequency_penalty,
         presence=body.presence_penalty,
+        decay=body.penalty_decay,
+        window=body.penalty_window,
         seed=seed,
         ignore_eos=body.ignore_eos,
         n_logprobs=body.n_logprobs,

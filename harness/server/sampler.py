@@ -159,7 +159,11 @@ def _backend_of(sequences: AbstractSequence[Sequence]) -> Backend:
 
 def _penalties(params: SamplingParams) -> Penalties:
     return Penalties(
-        repetition=params.repetition, frequency=params.frequency, presence=params.presence
+        repetition=params.repetition,
+        frequency=params.frequency,
+        presence=params.presence,
+        decay=params.decay,
+        window=params.window,
     )
 
 

@@ -65,7 +65,11 @@ class GenerationBody(Body):
     frequency_penalty: float = Field(default=0.0, ge=-2, le=2, description="a number from -2 to 2")
     presence_penalty: float = Field(default=0.0, ge=-2, le=2, description="a number from -2 to 2")
     repetition_penalty: float = Field(
-        default=1.0, gt=0, le=2, description="a number above 0, at most 2"
+        default=1.0, ge=0.01, le=2, description="a number from 0.01 to 2"
+    )
+    penalty_decay: float = Field(default=1.0, ge=0, le=2, description="a number from 0 to 2")
+    penalty_window: int = Field(
+        default=-1, ge=-1, le=_MAX_TOKENS, description=f"an integer from -1 to {_MAX_TOKENS}"
     )
     seed: int | None = Field(
         default=None, ge=-(1 << 63), lt=1 << 63, description="an integer of 64 bits"

@@ -50,6 +50,7 @@ class SamplingParams:
     """How a sequence's tokens are chosen; the defaults switch everything off.
 
     Attributes:
+        repetition, frequency, presence, decay, window: As in `kernels.penalties.Penalties`.
         n_logprobs: None: no log-probabilities; k: those of the chosen and of the k likeliest
             tokens, from the model's own distribution before bias, penalties and temperature.
     """
@@ -61,14 +62,17 @@ class SamplingParams:
     repetition: float = 1.0
     frequency: float = 0.0
     presence: float = 0.0
+    decay: float = 1.0
+    window: int = -1
     seed: int = 0
     ignore_eos: bool = False
     n_logprobs: int | None = None
 
     @property
     def has_penalties(self) -> bool:
-        """Whether any penalty changes a logit."""
-        return self.repetition != 1.0 or self.frequency != 0.0 or self.presence != 0.0
+        """Whether any penalty can change a logit."""
+        is_on = self.repetition != 1.0 or self.frequency != 0.0 or self.presence != 0.0
+        return is_on and self.window != 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

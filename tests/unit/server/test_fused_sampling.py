@@ -27,6 +27,9 @@ SETTINGS: list[dict[str, Any]] = [
     {"temperature": 1.1, "top_k": 50, "top_p": 0.8, "min_p": 0.01, "repetition": 0.8},
     {"temperature": 2.0, "top_k": 1, "presence": 2.0},
     {"temperature": 1.0, "ignore_eos": False, "repetition": 1.1},
+    {"temperature": 0.0, "frequency": 1.5, "decay": 0.8},
+    {"temperature": 0.8, "repetition": 1.3, "frequency": 0.5, "decay": 1.2, "window": 5},
+    {"temperature": 0.0, "repetition": 1.3, "presence": 1.0, "window": 0},
 ]
 BESIDE = (
     Mode(),
@@ -78,6 +81,24 @@ def test_fused_sampling_gives_the_same_tokens_beside_any_feature(beside: Mode) -
         assert [token_id for token_id, _ in one[1]] == [token_id for token_id, _ in other[1]]
         values, others = ([each[0], *(value for _, value in each[1])] for each in (one, other))
         assert values == pytest.approx(others, abs=1e-5)
+
+
+@pytest.mark.parametrize("mode", build.PATHS)
+def test_decay_and_window_mean_what_they_say(mode: Mode) -> None:
+    """No decay left is presence; a window of 0 is no penalty, a short one forgets, a long not."""
+
+    def tokens(**strengths: Any) -> list[int]:
+        params = SamplingParams(temperature=0.0, ignore_eos=True, **strengths)
+        subject = build.sequence(0, build.prompt(40), 60, mode=mode, params=params)
+        return build.run_dry(build.engine(), [subject]).tokens[0]
+
+    plain = tokens()
+    assert tokens(frequency=1.5, decay=0.0) == tokens(presence=1.5) != plain
+    assert tokens(frequency=1.5, repetition=1.4, window=0) == plain
+    whole = tokens(frequency=1.5)
+    assert tokens(frequency=1.5, window=60) == whole
+    assert whole != tokens(frequency=1.5, window=3) != plain
+    assert tokens(frequency=0.3, decay=2.0) != tokens(frequency=0.3) != plain
 
 
 def test_a_batch_without_penalties_asks_for_none() -> None:
