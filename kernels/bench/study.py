@@ -30,7 +30,7 @@ class Effort:
     slice_s: float
 
 
-FULL: Final = Effort(n_rounds=11, slice_s=0.04)
+FULL: Final = Effort(n_rounds=9, slice_s=0.04)
 QUICK: Final = Effort(n_rounds=6, slice_s=0.002)
 
 
