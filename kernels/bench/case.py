@@ -31,13 +31,20 @@ class Target:
     Attributes:
         most_s: the longest median, in seconds, on a quiet machine.
         least_ratios: how many times longer each of these peers must take.
+        most_added: by what share it may cost more than each of these.
         least_rate: units of work a second.
     """
 
     subject: str = NATIVE
     most_s: float | None = None
     least_ratios: Mapping[str, float] = field(default_factory=dict)
+    most_added: Mapping[str, float] = field(default_factory=dict)
     least_rate: float | None = None
+
+    @property
+    def peers(self) -> set[str]:
+        """Whom it names."""
+        return {*self.least_ratios, *self.most_added}
 
 
 @dataclass(frozen=True, kw_only=True)

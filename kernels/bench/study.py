@@ -1,6 +1,6 @@
 """Runs cases and turns timings into rows: median, ratios, share of the memory's floor, target.
 
-Here is where a row is judged against its target, and where a miss gets its reason.
+A miss gets its reason here; what counts as one is `kernels.bench.verdict`'s.
 """
 
 from __future__ import annotations
@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 from kernels.bench import bandwidth
 from kernels.bench.case import NAIVE, SMART, TORCH, VLLM
 from kernels.bench.timing import Interval, Timing, time_alternating
+from kernels.bench.verdict import judge
 
 if TYPE_CHECKING:
-    from kernels.bench.case import Case, Target
+    from kernels.bench.case import Case
+    from kernels.bench.verdict import Verdict
 
 PEERS: Final = (TORCH, SMART, VLLM, NAIVE)
 IDLE: Final = 0.8
@@ -43,8 +45,8 @@ class Row:
         cost_s: processor time of one thread, wall time of several: see `Timing.cost_s`.
         floor_share: the time in which memory could move `n_bytes`, over the cost.
         rate: units of work (`item`) a second.
-        target: what it should reach, in words; empty where nothing was set.
-        missed: what it missed and why; empty where it was reached.
+        verdicts: each thing it should reach; none where nothing was set.
+        reason: what the measurement says of a miss; empty where all was reached.
     """
 
     op: str
@@ -63,8 +65,8 @@ class Row:
     floor_share: float
     rate: float | None
     item: str
-    target: str
-    missed: str
+    verdicts: tuple[Verdict, ...]
+    reason: str
 
     def to_json(self) -> dict[str, Any]:
         """As plain values; seconds, bytes."""
@@ -93,13 +95,14 @@ def run_case(case: Case, effort: Effort) -> list[Row]:
 
 def _row(case: Case, name: str, note: str, timings: dict[str, Timing], floor_s: float) -> Row:
     timing = timings[name]
+    target = case.target if case.target is not None and case.target.subject == name else None
+    told = {*PEERS, *(target.peers if target else ())}
     ratios = {
         peer: timing.ratio_to(theirs)
         for peer, theirs in timings.items()
-        if peer != name and (peer in PEERS or _aims_at(case, name, peer))
+        if peer != name and peer in told
     }
-    target = case.target if case.target is not None and case.target.subject == name else None
-    missed = _missed(target, timing, ratios, case) if target else ""
+    verdicts = tuple(judge(target, timing, ratios, case.n_items)) if target else ()
     return Row(
         op=case.op,
         shape=case.shape,
@@ -117,40 +120,9 @@ def _row(case: Case, name: str, note: str, timings: dict[str, Timing], floor_s: 
         floor_share=floor_s / timing.cost.value,
         rate=case.n_items / timing.cost.value if case.n_items else None,
         item=case.item,
-        target=_words(target, case) if target else "",
-        missed=f"{missed}: {_reason(case, timing, floor_s)}" if missed else "",
+        verdicts=verdicts,
+        reason="" if all(each.is_met for each in verdicts) else _reason(case, timing, floor_s),
     )
-
-
-def _aims_at(case: Case, name: str, peer: str) -> bool:
-    return (
-        case.target is not None and case.target.subject == name and peer in case.target.least_ratios
-    )
-
-
-def _words(target: Target, case: Case) -> str:
-    parts = [f">= {ratio:g}x {peer}" for peer, ratio in target.least_ratios.items()]
-    if target.most_s is not None:
-        parts.insert(0, f"<= {target.most_s * 1e3:g} ms")
-    if target.least_rate is not None:
-        parts.append(f">= {target.least_rate / 1e9:g} G{case.item}/s")
-    return ", ".join(parts)
-
-
-def _missed(target: Target, timing: Timing, ratios: dict[str, Interval], case: Case) -> str:
-    """Say which parts of the target were missed, and by how much; empty where none."""
-    cost_s = timing.cost.value
-    parts = [
-        f"{ratios[peer].value:.3g}x {peer}, aimed at {least:g}x"
-        for peer, least in target.least_ratios.items()
-        if ratios[peer].value < least
-    ]
-    if target.most_s is not None and cost_s > target.most_s:
-        parts.insert(0, f"{cost_s * 1e3:.3g} ms, aimed at {target.most_s * 1e3:g}")
-    if target.least_rate is not None and case.n_items and case.n_items / cost_s < target.least_rate:
-        rate = case.n_items / cost_s / 1e9
-        parts.append(f"{rate:.2g} G{case.item}/s, aimed at {target.least_rate / 1e9:g}")
-    return "; ".join(parts)
 
 
 def _reason(case: Case, timing: Timing, floor_s: float) -> str:

@@ -43,7 +43,7 @@ def cells(row: Row) -> tuple[str, ...]:
         _short(row.n_bytes / 1e6),
         f"{row.floor_share:.1%}",
         _rate(row),
-        _judged(row),
+        "; ".join(map(str, row.verdicts)),
     )
 
 
@@ -51,8 +51,9 @@ def notes(rows: Iterable[Row]) -> Iterator[str]:
     """What must be read with the table: every miss with its reason, every inexact peer once."""
     rows = list(rows)
     for row in rows:
-        if row.missed:
-            yield f"missed: {row.op}, {row.shape}, {row.n_threads} threads: {row.missed}"
+        if row.reason:
+            missed = "; ".join(str(each) for each in row.verdicts if not each.is_met)
+            yield f"{row.op}, {row.shape}, threads {row.n_threads}: {missed}: {row.reason}"
     for contender, note in dict.fromkeys((row.contender, row.note) for row in rows if row.note):
         yield f"* {contender}: {note}"
 
@@ -68,12 +69,6 @@ def markdown(head: Sequence[str], body: Iterable[Sequence[str]]) -> str:
         for line in lines
     ]
     return "\n".join([shown[0], rule, *shown[1:]])
-
-
-def _judged(row: Row) -> str:
-    if not row.target:
-        return ""
-    return f"{'MISSED' if row.missed else 'met'}: {row.target}"
 
 
 def _rate(row: Row) -> str:

@@ -53,9 +53,12 @@ def build_cases(*, is_quick: bool) -> Iterator[Case]:
 
 def _case(shape: Shape, vocab_size: int, n_seqs: int, setting: Setting, n_threads: int) -> Case:
     most_s = MOST_S.get((shape, n_seqs, setting, n_threads)) if vocab_size == 128256 else None
-    ratios = {WITHOUT: 1 / 1.05}
-    if shape == "peaked" and setting != OPEN:
-        ratios |= {VLLM: 200, SMART: 15}
+    is_easy = shape == "peaked" and setting != OPEN
+    target = Target(
+        most_s=most_s,
+        least_ratios={VLLM: 200, SMART: 15} if is_easy else {},
+        most_added={WITHOUT: 0.05},
+    )
     return Case(
         op="sampling",
         shape=f"V={vocab_size} B={n_seqs} {shape} {setting.tell()}",
@@ -63,7 +66,7 @@ def _case(shape: Shape, vocab_size: int, n_seqs: int, setting: Setting, n_thread
         n_bytes=n_seqs * (4 * vocab_size + 8 * 2 * HISTORY + 8),
         n_threads=n_threads,
         contenders=lambda: list(_contenders(shape, vocab_size, n_seqs, setting)),
-        target=Target(most_s=most_s, least_ratios=ratios) if len(BACKENDS) > 1 else None,
+        target=target if NATIVE in BACKENDS else None,
     )
 
 

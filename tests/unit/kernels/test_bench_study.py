@@ -37,23 +37,30 @@ def rows_with(target: Target) -> dict[str, Row]:
 
 
 def test_a_target_that_is_reached_is_met() -> None:
-    """Ratio, time and rate within reach leave nothing to explain."""
-    row = rows_with(Target(most_s=10.0, least_ratios={"torch": 2.0}, least_rate=1.0))["cpu"]
-    assert row.missed == ""
-    assert row.target == "<= 10000 ms, >= 2x torch, >= 1e-09 Gelements/s"
+    """Ratio, time, added share and rate within reach leave nothing to explain."""
+    row = rows_with(
+        Target(most_s=10, least_ratios={"torch": 2}, most_added={"torch": 0.1}, least_rate=1e3)
+    )["cpu"]
+    asked = ["met <= 10000 ms", "met >= 2x torch", "met <= 10% over torch", "met >= 1e-06 G/s"]
+    assert [str(each) for each in row.verdicts] == asked
+    assert row.reason == ""
     assert row.ratios["torch"].value > 2
 
 
 def test_a_miss_is_marked_with_figure_and_reason() -> None:
-    """Each part that was missed is told; the row of a peer has no target."""
-    rows = rows_with(Target(most_s=1e-9, least_ratios={"torch": 1e6}, least_rate=1e15))
-    missed = rows["cpu"].missed
-    for part in ("ms, aimed at 1e-06", "x torch, aimed at 1e+06x", "Gelements/s, aimed at 1e+06"):
-        assert part in missed
-    assert "of the measured" in missed
-    assert rows["torch"].target == ""
-    assert "MISSED" in table.cells(rows["cpu"])[-1]
-    assert any(note.startswith("missed: op, some") for note in table.notes(rows.values()))
+    """Each part that was missed is told; what was reached beside it and peers stay clean."""
+    target = Target(most_s=1e-9, least_ratios={"torch": 2}, most_added={"torch": -0.99})
+    rows = rows_with(target)
+    time_, ratio, added = map(str, rows["cpu"].verdicts)
+    assert time_.startswith("MISSED <= 1e-06 ms (got 0.")
+    assert ratio == "met >= 2x torch"
+    assert added.startswith("MISSED <= -99% over torch (got -")
+    assert "of the measured" in rows["cpu"].reason
+    assert rows["torch"].verdicts == ()
+    assert table.cells(rows["cpu"])[-1].count("MISSED") == 2
+    (note,) = table.notes(rows.values())
+    assert note.startswith("op, some, threads 1: MISSED <= 1e-06 ms")
+    assert "met >=" not in note
 
 
 def test_the_floor_grows_with_the_bytes() -> None:
