@@ -35,12 +35,41 @@ def show_verdict(report: "Report", page: Path) -> None:
     colour = "green" if EXIT_OF_STATUS[report.verdict.status] is ExitCode.PASS else "yellow"
     title = f"{report.run.scenario}: {report.verdict.status}"
     console.print(Panel(Text(report.verdict.text), title=Text(title), border_style=colour))
+    _show_ledger(report, console)
     _show_slowest(report, console)
     for caveat in report.validity.caveats:
         console.print(Text(f"caveat: {caveat}"))
     inside = page.absolute().is_relative_to(Path.cwd())
     shown = page.absolute().relative_to(Path.cwd()) if inside else page
     console.print(Text(f"report: {shown}"), soft_wrap=True)
+
+
+def _show_ledger(report: "Report", console: "Console") -> None:
+    """What each set of features changes: ratio to the baseline, interval and mark."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from harness.report.ledger import build_ledger
+
+    ledger = build_ledger(report)
+    if ledger is None:
+        return
+    table = Table(box=None, padding=(0, 1, 0, 0))
+    table.add_column("ledger", overflow="fold")
+    table.add_column("")
+    for metric in ledger.metrics:
+        table.add_column(metric, justify="right", no_wrap=True)
+    for entry in ledger.entries:
+        name = f"{entry.label}, {entry.place}" if ledger.has_places else entry.label
+        sides = zip(*(line.figures for line in entry.lines), strict=True)
+        columns = [[figure.marked if figure else "" for figure in side] for side in sides]
+        quantiles = [line.quantile for line in entry.lines]
+        indented = Text(("  " if entry.over else "") + name)
+        table.add_row(indented, *(Text("\n".join(column)) for column in (quantiles, *columns)))
+    console.print(table)
+    console.print(
+        Text("time over the baseline's: \u25bc faster, \u25b2 slower, = same, ? undecided")
+    )
 
 
 def _show_slowest(report: "Report", console: "Console") -> None:

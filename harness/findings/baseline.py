@@ -9,9 +9,10 @@ from typing import Literal
 
 from harness.base.errors import SetupError
 from harness.findings.cells import number
-from harness.findings.comparison import Pair, compared, pair_ratios
+from harness.findings.comparison import compared, pair_ratios
 from harness.findings.evidence import Evidence
 from harness.findings.finding import BaselineComparison, Cell, ComparedMetric
+from harness.findings.ledger import Pair
 from harness.scenario.baseline import require_comparable
 from harness.scenario.comparable import Described
 from harness.stats.ratio import QuantileRatio

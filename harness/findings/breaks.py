@@ -14,6 +14,7 @@ from harness.findings.cells import metric_segments, number
 from harness.findings.evidence import Evidence
 from harness.findings.finding import Breakpoint, Cell, Factor, RankedComponent
 from harness.metrics.components import COMPONENT_NAMES, component_matrix
+from harness.scenario.acceleration import FACTOR
 from harness.stats import breakpoints as stats_breakpoints
 from harness.stats.attribution import Attribution, Ranking, attribute_break, rank_components
 from harness.stats.caveat import Caveat, CaveatKind
@@ -32,8 +33,13 @@ class Curve:
 
 
 def find_breaks(evidence: Evidence, cells: Sequence[Cell]) -> list[Breakpoint]:
-    """One entry per curve, in the order of the grid; `none` is an answer too."""
+    """One entry per curve, in the order of the grid; `none` is an answer too.
+
+    Paths have no order, so where they are what is asked there is no curve.
+    """
     axis = evidence.scenario.analysis.axis
+    if axis == FACTOR:
+        return []
     curves = _curves(axis, cells)
     confidence = 1 - (1 - evidence.scenario.analysis.confidence) / max(1, len(curves))
     return [_find(evidence, axis, curve, confidence) for curve in curves]

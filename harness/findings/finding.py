@@ -188,12 +188,32 @@ class ComparedMetric(Part):
     verdict: ComparedWord
 
 
+class LedgerRow(Part):
+    """What one set of features changes: beside the baseline, or beside a smaller set in it.
+
+    `features` and `over` are values of the axis `accelerated`: what `cell` and `reference` asked
+    for; `at` holds the other factors of both. Over `false` is over the baseline.
+    """
+
+    features: bool | str
+    over: bool | str
+    at: dict[str, Factor]
+    cell: str
+    reference: str
+    metrics: list[ComparedMetric]
+
+
 class Comparison(Part):
-    """The accelerated path beside the baseline, cell by cell."""
+    """The accelerated path beside the baseline, cell by cell, the analysed quantile first.
+
+    All intervals of one metric and quantile hold together. `ledger` is there where several sets of
+    features are compared.
+    """
 
     reference: str
     candidate: str
     metrics: list[ComparedMetric]
+    ledger: list[LedgerRow] = []
 
 
 class BaselineComparison(Part):

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from harness.findings.baseline_words import baseline_sentence
+from harness.findings.comparison_words import comparison_sentences
 from harness.findings.evidence import Evidence
 from harness.findings.finding import (
     VOID,
@@ -21,7 +22,7 @@ from harness.findings.finding import (
     VerdictStatus,
 )
 from harness.findings.quantity import many
-from harness.findings.words import break_sentences, comparison_sentence, metric_words
+from harness.findings.words import break_sentences, metric_words
 from harness.stats.quantile_ci import n_for_finite
 
 PRECEDENCE: Final[tuple[VerdictStatus, ...]] = (
@@ -56,12 +57,14 @@ def judge(
         _slo(evidence, cells),
     )
     answers = sorted(filter(None, found), key=lambda answer: PRECEDENCE.index(answer[0]))
+    if not answers and not _is_judged(evidence, breakpoints, comparison):
+        answers = [("undecided", "Nothing that was asked can be judged.")]
     if answers and answers[0][0] == "invalid":
         return Verdict(status="invalid", text=answers[0][1])
     sentences = [text for _, text in answers] + break_sentences(breakpoints)
     sentences.append(_too_few(evidence, cells))
     if comparison is not None:
-        sentences.append(comparison_sentence(comparison, cells, breakpoints))
+        sentences += comparison_sentences(comparison, cells, evidence.scenario.analysis)
     sentences.append(_left_out(cells))
     status = answers[0][0] if answers else "pass"
     return Verdict(status=status, text=" ".join(filter(None, sentences)))
@@ -84,6 +87,20 @@ def _void(
         of = many(len(breakpoints), "curve")
         return "undecided", f"{len(unjudged)} of {of} cannot be judged."
     return None
+
+
+def _is_judged(
+    evidence: Evidence, breakpoints: Sequence[Breakpoint], comparison: Comparison | None
+) -> bool:
+    """Whether the run says anything: on a curve, on a pair of cells, or on a limit that was set."""
+    limits = evidence.scenario.limits
+    asked = (evidence.scenario.analysis.metric, evidence.scenario.analysis.q)
+    compared = comparison.metrics if comparison is not None else []
+    return (
+        any(item.kind != "none" or item.detectable_effect for item in breakpoints)
+        or any(item.verdict != "undecided" for item in compared if (item.metric, item.q) == asked)
+        or any(getattr(limits, key) is not None for _, key in SLO_OF_METRIC)
+    )
 
 
 def _ends(evidence: Evidence) -> str:

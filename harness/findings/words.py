@@ -9,13 +9,12 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from harness.findings.finding import VOID, Breakpoint, Cell, ComparedMetric, Comparison, Factor
+from harness.findings.finding import Breakpoint, Factor
 from harness.findings.quantity import (
     TIMES,
     change_interval,
     factor_value,
     fixed,
-    many,
     number,
     percent,
     share_decimals,
@@ -23,7 +22,7 @@ from harness.findings.quantity import (
 )
 from harness.findings.text import short
 from harness.metrics.phases import COMPONENTS
-from harness.scenario.acceleration import ALL
+from harness.scenario.acceleration import ALL, FACTOR
 
 UNIT_OF_AXIS: Mapping[str, str] = {
     "prompt_tokens": "prompt tokens",
@@ -41,7 +40,6 @@ NAME_OF_METRIC: Mapping[str, str] = {
     "service_e2e_s": "service E2E",
 }
 _LARGEST_LOG: Final = 50.0
-FACTOR: Final = "accelerated"
 MAX_WORDS: Final = 12
 FOLDED: Final = 2
 """So many curves without a break are said one by one."""
@@ -121,14 +119,14 @@ def where(item: Breakpoint) -> str:
     low, high = item.low, item.high
     if low is not None and high is not None:
         if low == high:
-            return f"at {_on_axis(item, axis_value(low))}"
-        return f"between {_on_axis(item, f'{axis_value(low)} and {axis_value(high)}')}"
+            return f"at {on_axis(item.axis, axis_value(low))}"
+        return f"between {on_axis(item.axis, f'{axis_value(low)} and {axis_value(high)}')}"
     if low is not None:
-        return f"somewhere above {_on_axis(item, axis_value(low))}"
+        return f"somewhere above {on_axis(item.axis, axis_value(low))}"
     if high is not None:
-        return f"somewhere below {_on_axis(item, axis_value(high))}"
+        return f"somewhere below {on_axis(item.axis, axis_value(high))}"
     if item.location is not None:
-        return f"near {_on_axis(item, axis_value(item.location))}, interval unknown"
+        return f"near {on_axis(item.axis, axis_value(item.location))}, interval unknown"
     return f"at an unknown place over {axis_words(item.axis)}"
 
 
@@ -168,58 +166,6 @@ def cause(item: Breakpoint) -> str:
     return f"No single component is certain to hold half of it; ranked: {first}"
 
 
-def comparison_sentence(
-    comparison: Comparison, cells: Sequence[Cell], breakpoints: Sequence[Breakpoint]
-) -> str:
-    """What the accelerated path changes, at the cell where it changes most of the main metric."""
-    if not breakpoints:
-        return ""
-    main = breakpoints[0]
-    void = [_others(cell.id, cells) for cell in cells if cell.state in VOID]
-    items = [
-        item
-        for item in comparison.metrics
-        if item.metric == main.metric and item.q == main.q and item.ratio is not None
-        if _others(item.cell, cells) not in void
-    ]
-    if not items:
-        return ""
-    decided = [item for item in items if item.verdict in ("faster", "slower")]
-    if not decided:
-        return f"The {comparison.candidate} path changes no cell beyond its interval."
-    faster = [item for item in decided if item.verdict == "faster"]
-    slower = [item for item in decided if item.verdict == "slower"]
-    best = min(decided, key=lambda item: item.ratio or 1.0)
-    n_cells, path = many(len(items), "cell"), f"The {comparison.candidate} path"
-    if not faster:
-        return f"{path} is slower in {len(slower)} of {n_cells}."
-    text = f"{path} is faster in {len(faster)} of {n_cells}"
-    if slower:
-        text += f" and slower in {len(slower)}"
-    return f"{text}, most at {_cell_words(best, cells)} ({_ratio_words(best)})."
-
-
-def _others(cell_id: str, cells: Sequence[Cell]) -> dict[str, Factor]:
-    """A cell's factors without the path: the same for the two that are compared."""
-    factors = next((cell.factors for cell in cells if cell.id == cell_id), {})
-    return {name: value for name, value in factors.items() if name != "accelerated"}
-
-
-def _cell_words(item: ComparedMetric, cells: Sequence[Cell]) -> str:
-    return ", ".join(
-        f"{short(factor_value(value))} {axis_words(name)}"
-        for name, value in _others(item.cell, cells).items()
-    )
-
-
-def _ratio_words(item: ComparedMetric) -> str:
-    assert item.ratio is not None
-    times = f"{1 / item.ratio:.2f}x"
-    if item.low and item.high:
-        times += f", {1 / item.high:.2f} to {1 / item.low:.2f}"
-    return times
-
-
 def _predicate(item: Breakpoint) -> str:
     """What the metric does: the part of the sentence after its subject."""
     over, size, falls = axis_words(item.axis), size_interval(item), _falls(item)
@@ -251,10 +197,10 @@ def _falls(item: Breakpoint) -> bool:
     return item.effect is not None and item.effect < 0
 
 
-def _on_axis(item: Breakpoint, values: str) -> str:
+def on_axis(axis: str, values: str) -> str:
     """`256 prompt tokens`, but `frequency_penalty 0.5`."""
-    unit = UNIT_OF_AXIS.get(item.axis)
-    return f"{values} {unit}" if unit else f"{short(item.axis)} {values}"
+    unit = UNIT_OF_AXIS.get(axis)
+    return f"{values} {unit}" if unit else f"{short(axis)} {values}"
 
 
 def _span(item: Breakpoint) -> str:

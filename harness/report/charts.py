@@ -12,9 +12,10 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from harness.findings.finding import VOID
-from harness.report import component_dots, curve, grid, phase_bars, words
+from harness.report import component_dots, curve, grid, phase_bars, ratio_forest, words
 from harness.report.curve_axes import Size
 from harness.report.curve_break import shown_breaks
+from harness.report.ratio_rows import build_forest
 from harness.report.schema import Breakpoint, MetricName, Report
 from harness.report.svg import inline
 from harness.report.table import quantile_key
@@ -74,11 +75,11 @@ class PhaseSet:
 
 def curve_sets(report: Report) -> list[CurveSet]:
     """Curves along the analysed axis, then along each other axis that has a break."""
-    axes = [report.analysis.axis]
+    axes = [report.analysis.axis] if report.analysis.axis != words.FACTOR else []
     axes += [
         axis
         for axis in grid.varying_factors(report.cells)
-        if axis not in {report.analysis.axis, "accelerated"}
+        if axis not in {report.analysis.axis, words.FACTOR}
         and any(b.axis == axis and words.is_found(b) for b in report.breakpoints)
     ]
     sets = (_curve_set(report, axis, i) for i, axis in enumerate(axes[:MAX_AXES]))
@@ -110,6 +111,21 @@ def component_charts(report: Report) -> list[Chart]:
     ]
     shown = found[:MAX_COMPONENT_CHARTS]
     return [_component_chart(i, b, is_alone=len(shown) == 1) for i, b in enumerate(shown)]
+
+
+def ratio_chart(report: Report) -> Chart | None:
+    """The comparison as a picture; None where nothing is compared."""
+    forest = build_forest(report)
+    if forest is None:
+        return None
+    return _both_widths(
+        "ratios",
+        "",
+        "Ratio to the baseline",
+        ratio_forest.describe(forest),
+        lambda width: ratio_forest.draw_forest(forest, width),
+        (WIDE, NARROW),
+    )
 
 
 def _phase_chart(

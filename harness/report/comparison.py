@@ -4,26 +4,19 @@ The whisker stands on a logarithmic scale around 1, the same for all rows.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from harness.report import grid, quantity, words
-from harness.report.schema import Cell, ComparedMetric, ComparedWord, MetricName, Report
-from harness.report.table import anchors
+from harness.report.ledger import MARKS
+from harness.report.quantity import Unit
+from harness.report.ratio_forest import LEAST
+from harness.report.schema import Cell, ComparedMetric, Estimate, MetricName, Report
+from harness.report.table import QUANTILES, anchors
 from harness.report.text import short
 
 SHOWN_ROWS: Final = 60
-_LEAST: Final = 1 / 64  # the strip ends here; what lies beyond stands at its edge
-_MARKS: Final[dict[ComparedWord, str]] = {
-    "regression": "\u25b2",
-    "improvement": "\u25bc",
-    "faster": "\u25bc",
-    "slower": "\u25b2",
-    "same": "=",
-    "pass": "=",
-    "undecided": "?",
-}
 
 
 @dataclass(frozen=True)
@@ -44,11 +37,12 @@ class Whisker:
 
 @dataclass(frozen=True)
 class ComparisonRow:
-    """One compared quantile."""
+    """One compared quantile; `sides` are its values in the two cells of the report, if they are."""
 
     anchor: str
     cell: str
     factors: tuple[str, ...]
+    sides: tuple[str, str] | None
     ratio: str | None
     interval: str
     verdict: str
@@ -75,7 +69,9 @@ class ComparisonTable:
 
     reference: str
     candidate: str
+    candidate_title: str
     factors: tuple[str, ...]
+    has_sides: bool
     groups: tuple[ComparisonGroup, ...]
 
 
@@ -84,8 +80,10 @@ def build_comparison(report: Report) -> ComparisonTable | None:
     found = report.comparison
     if found is None or not found.metrics:
         return None
-    names = [name for name in grid.varying_factors(report.cells) if name != "accelerated"]
-    return _table(report, found.reference, found.candidate, found.metrics, names)
+    names = [name for name in grid.varying_factors(report.cells) if name != words.FACTOR]
+    names += [words.FACTOR] if found.ledger else []
+    references = grid.baselines(report.cells)
+    return _table(report, found.reference, found.candidate, found.metrics, names, references)
 
 
 def build_baseline(report: Report) -> ComparisonTable | None:
@@ -94,12 +92,12 @@ def build_baseline(report: Report) -> ComparisonTable | None:
     if found is None:
         return None
     names = list(grid.varying_factors(report.cells))
-    return _table(report, found.reference, found.candidate, found.metrics, names)
+    return _table(report, found.reference, found.candidate, found.metrics, names, {})
 
 
 def counted(items: Sequence[ComparedMetric]) -> str:
     """`faster in 3, undecided in 4 cells`."""
-    counts = {verdict: sum(i.verdict == verdict for i in items) for verdict in _MARKS}
+    counts = {verdict: sum(i.verdict == verdict for i in items) for verdict in MARKS}
     said = ", ".join(f"{verdict} in {n}" for verdict, n in counts.items() if n)
     return f"{said} of {quantity.many(len(items), 'cell')}"
 
@@ -110,6 +108,7 @@ def _table(
     candidate: str,
     items: Sequence[ComparedMetric],
     names: list[str],
+    references: Mapping[str, Cell],
 ) -> ComparisonTable:
     groups: dict[tuple[MetricName, float], list[ComparedMetric]] = {}
     for item in items:
@@ -119,12 +118,19 @@ def _table(
     return ComparisonTable(
         reference=short(reference, 60),
         candidate=short(candidate, 60),
+        candidate_title=short(candidate if "_" in candidate else candidate.capitalize(), 60),
         factors=tuple(short(name) for name in names),
-        groups=tuple(_group(report, groups[key], names) for key in ordered),
+        has_sides=bool(references),
+        groups=tuple(_group(report, groups[key], names, references) for key in ordered),
     )
 
 
-def _group(report: Report, items: list[ComparedMetric], names: list[str]) -> ComparisonGroup:
+def _group(
+    report: Report,
+    items: list[ComparedMetric],
+    names: list[str],
+    references: Mapping[str, Cell],
+) -> ComparisonGroup:
     shown = items[:SHOWN_ROWS]
     low, high = _scale(shown)
     ids = anchors(report)
@@ -134,10 +140,11 @@ def _group(report: Report, items: list[ComparedMetric], names: list[str]) -> Com
             anchor=ids.get(item.cell, ""),
             cell=short(item.cell),
             factors=tuple(_factor(cells.get(item.cell), name) for name in names),
+            sides=_sides(item, cells.get(item.cell), references.get(item.cell)),
             ratio=_ratio(item)[0],
             interval=_ratio(item)[1],
             verdict=item.verdict,
-            mark=_MARKS[item.verdict],
+            mark=MARKS[item.verdict],
             words=words.comparison(item),
             whisker=_whisker(item, low, high),
         )
@@ -161,9 +168,29 @@ def _ratio(item: ComparedMetric) -> tuple[str | None, str]:
     return value, f"({bounds}"
 
 
+def _sides(
+    item: ComparedMetric, cell: Cell | None, reference: Cell | None
+) -> tuple[str, str] | None:
+    """The quantile in the reference and in the cell, in one unit; None where it is not stored."""
+    quantile = next((name for name, q in QUANTILES.items() if q == item.q), None)
+    if cell is None or reference is None or quantile is None:
+        return None
+    both = [side.metrics.get(item.metric, {}).get(quantile) for side in (reference, cell)]
+    unit = quantity.shared_unit(max((e.value or 0.0 for e in both if e), default=0.0))
+    before, after = (_value(estimate, unit) for estimate in both)
+    return before, after
+
+
+def _value(estimate: Estimate | None, unit: Unit) -> str:
+    bounds = (estimate.value, estimate.low, estimate.high) if estimate else (None, None, None)
+    return quantity.duration_interval(*bounds, unit) or quantity.DASH
+
+
 def _factor(cell: Cell | None, name: str) -> str:
     if cell is None or name not in cell.factors:
         return quantity.DASH
+    if name == words.FACTOR:
+        return short(words.path_label(cell.factors), 120)
     return short(quantity.factor_value(cell.factors[name]))
 
 
@@ -173,7 +200,7 @@ def _scale(items: list[ComparedMetric]) -> tuple[float, float]:
     ]
     low, high = min(1.0, *known, 1.0), max(1.0, *known, 1.0)
     room = max((high / low) ** 0.12, 1.1)
-    return max(low / room, _LEAST), min(high * room, 1 / _LEAST)
+    return max(low / room, LEAST), min(high * room, 1 / LEAST)
 
 
 def _whisker(item: ComparedMetric, low: float, high: float) -> Whisker | None:

@@ -94,6 +94,21 @@ def _by_features(cells: list[Cell], axis: str) -> list[tuple[Factor | None, list
     ]
 
 
+def baselines(cells: Iterable[Cell]) -> dict[str, Cell]:
+    """By id of each accelerated cell: the baseline that differs from it in nothing else."""
+    known = list(cells)
+    found = {_place(cell): cell for cell in known if cell.factors.get(words.FACTOR) is False}
+    return {
+        cell.id: found[_place(cell)]
+        for cell in known
+        if cell.factors.get(words.FACTOR) and _place(cell) in found
+    }
+
+
+def _place(cell: Cell) -> frozenset[tuple[str, Factor]]:
+    return frozenset(item for item in cell.factors.items() if item[0] != words.FACTOR)
+
+
 def estimate_values(cells: Iterable[Cell], metric: MetricName, quantile: Quantile) -> list[float]:
     """Known values of a metric's quantile."""
     found = (cell.metrics.get(metric, {}).get(quantile) for cell in cells)

@@ -48,6 +48,7 @@ __all__ = [
     "ratio_interval",
     "share_interval",
     "shared_unit",
+    "told_ratio",
     "unit_of",
 ]
 

@@ -8,6 +8,7 @@ from harness.findings.baseline_words import ratio_words
 from harness.report import grid, quantity, validity, words
 from harness.report.caveats import gather_caveats
 from harness.report.comparison import counted
+from harness.report.ledger import build_ledger
 from harness.report.quantity import Unit
 from harness.report.schema import Breakpoint, Cell, Report
 from harness.report.table import failed_requests, quantile_key
@@ -15,14 +16,18 @@ from harness.report.text import instant, line
 
 MAX_LINES: Final = 40
 _BREAKS_SHOWN: Final = 10
+_BREAKS_BESIDE: Final = 2
+"""Where a ledger takes the room."""
 _CELLS_SHOWN: Final = 5
+_SETS_SHOWN: Final = 12
 
 
 def render_summary(report: Report) -> str:
     """Verdict, validity, breakpoints and the worst cells."""
     lines = [*_verdict(report), "", *_validity(report), "", *_baseline(report)]
-    lines += [*_breakpoints(report), ""]
-    lines += [*_worst_cells(report), "", *_footer(report)]
+    ledger = _ledger(report)
+    lines += [*_breakpoints(report, _BREAKS_BESIDE if ledger else _BREAKS_SHOWN), ""]
+    lines += [*(ledger or _worst_cells(report)), "", *_footer(report)]
     assert len(lines) <= MAX_LINES, "each part is bounded"
     return "\n".join(lines) + "\n"
 
@@ -78,7 +83,24 @@ def _baseline(report: Report) -> list[str]:
     ]
 
 
-def _breakpoints(report: Report) -> list[str]:
+def _ledger(report: Report) -> list[str]:
+    """A row for each set of features, in the asked quantile; empty without a ledger."""
+    found = build_ledger(report)
+    if found is None:
+        return []
+    quantile = found.entries[0].lines[0].quantile
+    heads = [f"{metric} {quantile}" for metric in found.metrics]
+    lines = [f"| Over the baseline | {' | '.join(heads)} |", "| --- " * (len(heads) + 1) + "|"]
+    for entry in found.entries[:_SETS_SHOWN]:
+        name = f"{entry.features} {entry.label}" if entry.over else entry.label
+        place = f" at {entry.place}" if found.has_places and entry.place else ""
+        figures = (f.marked if f else quantity.DASH for f in entry.lines[0].figures)
+        lines.append(f"| {' | '.join(_plain(part, 120) for part in (name + place, *figures))} |")
+    n_more = len(found.entries) - _SETS_SHOWN + found.left_out
+    return [*lines, *(["", f"And {n_more} more in report.html."] if n_more > 0 else [])]
+
+
+def _breakpoints(report: Report, n_most: int) -> list[str]:
     """A row for each curve that breaks or rises, none for the quiet ones: they are counted."""
     if not report.breakpoints:
         return ["No breakpoint was looked for."]
@@ -88,7 +110,7 @@ def _breakpoints(report: Report) -> list[str]:
     if not found:
         return [quiet]
     lines = ["| Breakpoints | Where | Size | Behind it |", "| --- | --- | --- | --- |"]
-    n_shown = _BREAKS_SHOWN - len(_baseline(report))
+    n_shown = max(1, n_most - len(_baseline(report)))
     lines += [_breakpoint_row(b) for b in found[:n_shown]]
     if len(found) > n_shown:
         quiet = f"And {len(found) - n_shown} more in report.html. {quiet}".strip()

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import Final, get_args
 
 from harness.findings.words import (
-    FACTOR,
     NAME_OF_METRIC,
     axis_value,
     axis_words,
@@ -33,6 +32,7 @@ from harness.report.schema import (
     VerdictStatus,
 )
 from harness.report.text import short
+from harness.scenario.acceleration import FACTOR
 
 __all__ = [
     "DOUBTFUL_STATES",
@@ -53,6 +53,7 @@ __all__ = [
     "is_found",
     "metric_quantile",
     "path_label",
+    "path_name",
     "path_of",
     "path_title",
     "phase_name",

@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, Field
 
 Asked = bool | str
 """`false`, `true`, or features in `normalised` spelling."""
+FACTOR: Final = "accelerated"
 ALL: Final = "true"
 NONE: Final = "false"
 MAX_LENGTH: Final = 200

@@ -6,12 +6,13 @@ is dropped in silence would make an old file appear to work without the setting 
 
 import math
 import re
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from harness.scenario.acceleration import Acceleration
+from harness.scenario.acceleration import FACTOR, Acceleration
 
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 Positive = Annotated[float, Field(gt=0.0)]
@@ -262,11 +263,19 @@ class Scenario(Strict):
                 f"load.warmup_requests make {n_requests:,} requests, allowed are at most "
                 f"{MAX_REQUESTS:,}"
             )
-        numeric = [name for name in axes if name != "accelerated"]
-        if self.analysis.axis not in numeric:
-            listed = ", ".join(numeric) or "no numeric axis"
-            raise ValueError(f"analysis.axis is {self.analysis.axis!r}; the grid has: {listed}")
+        self._check_axis(axes)
         return self
+
+    def _check_axis(self, axes: Mapping[str, Sequence[Any]]) -> None:
+        """Require an axis of the grid; one of paths only where there are two to compare."""
+        asked = self.analysis.axis
+        if asked not in axes:
+            raise ValueError(f"analysis.axis is {asked!r}; the grid has: {', '.join(axes)}")
+        if asked == FACTOR and not (False in axes[FACTOR] and len(axes[FACTOR]) > 1):
+            raise ValueError(
+                f"analysis.axis is {asked!r}, whose values are compared with the baseline; "
+                "axes.accelerated needs false and another value"
+            )
 
     def resolved(self) -> dict[str, Any]:
         """Every value in force, as plain JSON types: what a run stores."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
-from harness.stats.cell_quantile import cell_quantiles
+from harness.stats.cell_quantile import CellQuantile, cell_quantiles
 from harness.stats.quantile_ci import require_share
 
 Cells = Sequence[Sequence[ArrayLike]]
@@ -58,12 +58,22 @@ def quantile_ratios(
     if len(reference) != len(candidate):
         msg = f"cells: got {len(reference)} and {len(candidate)}, allowed equally many"
         raise ValueError(msg)
+    sides = zip(cell_quantiles(reference, q), cell_quantiles(candidate, q), strict=True)
+    return ratios_of(tuple(sides), confidence, n_together)
+
+
+def ratios_of(
+    pairs: Sequence[tuple[CellQuantile, CellQuantile]], confidence: float, n_together: int
+) -> tuple[QuantileRatio, ...]:
+    """`quantile_ratios` of quantiles that are known: (reference, candidate).
+
+    A cell may stand in many pairs: the bounds hold together however the pairs depend on each other.
+    """
     require_share(confidence, "confidence")
     z = float(ndtri(1 - (1 - confidence) / (2 * n_together)))
-    sides = zip(cell_quantiles(reference, q), cell_quantiles(candidate, q), strict=True)
     return tuple(
         _ratio(after.log_value - before.log_value, math.hypot(before.se, after.se), z)
-        for before, after in sides
+        for before, after in pairs
     )
 
 

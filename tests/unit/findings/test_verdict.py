@@ -113,6 +113,17 @@ def test_a_run_that_is_no_evidence_says_that_alone() -> None:
     assert "slower" not in verdict.text
 
 
+def test_a_run_that_judges_nothing_does_not_pass() -> None:
+    """No curve, no pair and no limit was judged: exit 5; a limit that holds is an answer."""
+    verdict = verdict_when(set())
+    assert EXIT_OF_STATUS[verdict.status] == 5
+    assert verdict.text.startswith("Nothing that was asked can be judged.")
+    scenario = make_scenario(SMALL + "\n[limits]\nslo_ttft_s = 10.0\n")
+    evidence = make_evidence(records_of(build_plan(scenario)), scenario)
+    cells = summarise_cells(evidence, [])
+    assert judge(evidence, cells, find_breaks(evidence, cells), None).status == "pass"
+
+
 def test_too_few_requests_are_said_with_their_number() -> None:
     """P99 with 95 % confidence needs 368 independent requests: silent where half the cells do."""
     scenario = make_scenario()

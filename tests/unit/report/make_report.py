@@ -4,6 +4,7 @@ The numbers are made up once and follow the shape of a real run: the baseline ru
 between prompts of 224 and 256 tokens, the accelerated path rises gradually.
 """
 
+from itertools import product
 from typing import Any
 
 from harness.findings.words import break_sentence
@@ -15,6 +16,7 @@ from harness.report.schema import (
     Comparison,
     Estimate,
     Factor,
+    LedgerRow,
     MetricName,
     Quantile,
     RankedComponent,
@@ -32,6 +34,7 @@ TTFT_P99_MS = {
     True: (20.0, 35.0, 47.0, 50.0, 58.0, 66.0, 90.0),
 }
 METRICS: tuple[MetricName, ...] = ("ttft_s", "e2e_s", "itl_s")
+LEDGER_METRICS: tuple[MetricName, ...] = ("e2e_s", "ttft_s", "tpot_s", "itl_s")
 QUANTILES: dict[Quantile, float] = {"p50": 0.5, "p99": 0.99}
 ENVIRONMENT = {
     "tailbreak": "0.1.0",
@@ -129,6 +132,81 @@ def make_grid_report(**changes: Any) -> Report:
         "run": make_run(scenario="grid", title="Prompt length, CoT depth and penalty"),
         "cells": cells,
         "breakpoints": jumps + nones,
+        "comparison": make_comparison(cells),
+    }
+    return make_report(**{**parts, **changes})
+
+
+SETS: dict[bool | str, float] = {
+    False: 1.0,
+    "paged_kv": 0.71,
+    "paged_kv,prefix_cache": 0.55,
+    "adaptive_batching": 0.88,
+    "async_store": 0.97,
+    "gc_tuned": 1.12,
+    True: 0.44,
+}
+
+
+def make_ledger_report(**changes: Any) -> Report:
+    """An ablation: what each set of features does at one workload, and what it adds."""
+    asked = list(SETS)
+    cells = [
+        make_cell(f"c{i:02d}", {"accelerated": value}, 0.129 * SETS[value])
+        for i, value in enumerate(asked)
+    ]
+    pairs = [(0, after) for after in range(1, len(cells))]
+    pairs[2:2], pairs[7:7] = [(1, 2)], [(2, 6)]
+    ledger = [
+        LedgerRow(
+            features=asked[after],
+            over=asked[before],
+            at={},
+            cell=cells[after].id,
+            reference=cells[before].id,
+            metrics=[
+                compare(metric, quantile, cells[before], cells[after])
+                for metric in LEDGER_METRICS
+                for quantile in ("p99", "p50")
+            ],
+        )
+        for before, after in pairs
+    ]
+    rows = [item for row in ledger if row.over is False for item in row.metrics]
+    parts: dict[str, Any] = {
+        "run": make_run(scenario="ablation", title="What each accelerated feature changes"),
+        "analysis": Analysis(metric="e2e_s", q=0.99, confidence=0.95, axis="accelerated"),
+        "verdict": Verdict(
+            status="pass",
+            text="E2E P99 beside the baseline: faster in 4 of 6 cells, most with accelerated "
+            "(2.20x, 2.05 to 2.36); slower in 1, undecided in 1.",
+        ),
+        "cells": cells,
+        "breakpoints": [],
+        "comparison": Comparison(
+            reference="baseline", candidate="accelerated", metrics=rows, ledger=ledger
+        ),
+    }
+    return make_report(**{**parts, **changes})
+
+
+def make_paths_report(**changes: Any) -> Report:
+    """Two factors, penalty and batch, on both paths."""
+    cells = [
+        make_cell(
+            f"c{number:02d}",
+            {"frequency_penalty": penalty, "concurrency": batch, "accelerated": accelerated},
+            (0.02 + 0.006 * batch) * (1 + 0.2 * (penalty > 0)) * (0.6 if accelerated else 1),
+        )
+        for number, (penalty, batch, accelerated) in enumerate(
+            product((0.0, 0.5), (2, 8), (False, True))
+        )
+    ]
+    parts: dict[str, Any] = {
+        "run": make_run(scenario="paths", title="Penalty x batch, baseline beside accelerated"),
+        "analysis": Analysis(metric="ttft_s", q=0.99, confidence=0.95, axis="accelerated"),
+        "cells": cells,
+        "breakpoints": [],
         "comparison": make_comparison(cells),
     }
     return make_report(**{**parts, **changes})
@@ -285,7 +363,7 @@ def make_comparison(cells: list[Cell]) -> Comparison:
     pairs = list(zip(cells[::2], cells[1::2], strict=True))
     rows = [
         compare(metric, quantile, reference, candidate)
-        for metric in METRICS
+        for metric in (*METRICS, "tpot_s")
         for quantile in QUANTILES
         for reference, candidate in pairs
     ]

@@ -10,6 +10,8 @@ from tests.unit.report.make_report import (
     make_grid_report,
     make_hard_report,
     make_jump,
+    make_ledger_report,
+    make_paths_report,
     make_report,
 )
 
@@ -79,6 +81,8 @@ REPORTS: dict[str, Callable[[], Report]] = {
     "empty": empty_report,
     "text axis": text_axis_report,
     "path axis": path_axis_report,
+    "ledger": make_ledger_report,
+    "paths": make_paths_report,
 }
 
 

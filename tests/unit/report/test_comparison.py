@@ -2,7 +2,7 @@ from typing import Any
 
 from harness.report.comparison import build_baseline, build_comparison
 from harness.report.html import render_html
-from harness.report.schema import BaselineComparison, ComparedMetric
+from harness.report.schema import BaselineComparison, ComparedMetric, Comparison
 from harness.report.summary import MAX_LINES, render_summary
 from tests.unit.report.make_report import (
     make_hard_report,
@@ -20,7 +20,7 @@ def test_the_analysed_quantile_comes_first() -> None:
     found = build_comparison(make_report(comparison=turned))
     assert found is not None
     assert found.groups[0].title == "TTFT P99"
-    assert len(found.groups) == 6
+    assert len(found.groups) == 8
 
 
 def test_whiskers_share_one_scale() -> None:
@@ -54,6 +54,23 @@ def test_no_ratio_no_whisker() -> None:
     assert found is not None
     assert found.groups[0].rows[1].whisker is None
     assert found.groups[0].rows[1].ratio is None
+
+
+def test_both_values_stand_beside_their_ratio() -> None:
+    """The baseline's and the cell's own quantile with interval, in one unit."""
+    found = build_comparison(make_report())
+    assert found is not None
+    assert found.has_sides
+    assert found.groups[0].rows[4].sides == (
+        "129 ms (121\u2013140)",
+        "58.0 ms (54.5\u201362.9)",
+    )
+    metrics = [ComparedMetric(metric="ttft_s", q=0.75, cell="c09", ratio=0.5, low=None, high=None,
+                              verdict="undecided")]  # fmt: skip
+    other = Comparison(reference="baseline", candidate="accelerated", metrics=metrics)
+    rare = build_comparison(make_report(comparison=other))
+    assert rare is not None
+    assert rare.groups[0].rows[0].sides is None
 
 
 def test_groups_say_what_they_hold() -> None:

@@ -75,7 +75,7 @@ def test_every_cell_has_its_permalink() -> None:
     """The row of cell c03 is #cell-c03, and the map and the table link to it."""
     html = html_of("grid")
     assert '<tr id="cell-c03"' in html
-    assert html.count('href="#cell-c03"') == 1 + 6 + 1  # map, comparison, its own row
+    assert html.count('href="#cell-c03"') == 1 + 8 + 1  # map, comparison, its own row
 
 
 def test_a_row_leads_back_to_its_square() -> None:

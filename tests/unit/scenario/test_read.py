@@ -82,9 +82,9 @@ def test_a_misspelt_key_names_the_one_meant() -> None:
         (HEAD + "[target]\nurl = 'http://h/v1?key=secret'\n" + AXES, "target.url", "api_key_env"),
         (HEAD + "x = " + "[" * 5000, "(file)", "TOML 1.0"),
         (
-            HEAD + "[analysis]\naxis = 'accelerated'\n[axes]\naccelerated = [false, true]\n",
+            HEAD + "[analysis]\naxis = 'accelerated'\n[axes]\naccelerated = [true, 'a']\n",
             "(file)",
-            "the grid has: no numeric axis",
+            "axes.accelerated needs false and another value",
         ),
         (HEAD + "[load]\nrate_rps = 2.0\n" + AXES, "load", "a closed loop has concurrency"),
         (HEAD + "[output]\ntokens = 4\nspread = 4\n" + AXES, "output", "spread must stay below"),
