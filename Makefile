@@ -18,8 +18,9 @@ $(STAMP): pyproject.toml constraints.txt tools/setup.sh $(NATIVE)
 	@bash tools/setup.sh "$(PYTHON)" "$(VENV)"
 	@touch $(STAMP)
 
-demo: setup  ## the main job: find where P99 breaks on the bundled server (about 4 minutes)
+demo: setup  ## the main job: where P99 breaks on the bundled server, then both paths side by side (under 5 minutes)
 	@$(BIN)/tailbreak run scenarios/quickstart.toml
+	@$(BIN)/tailbreak run scenarios/paths.toml
 
 test: setup  ## every test, with what they need installed
 	@bash tools/test_needs.sh
