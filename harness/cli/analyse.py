@@ -17,6 +17,7 @@ from harness.findings.verdict import judge
 from harness.plan.codec import plan_from_json
 from harness.records.about import read_about
 from harness.records.client_account import read_account, worst_account
+from harness.records.fidelity import FILE, read_fidelity
 from harness.records.frame import to_frame
 from harness.records.run import RunFolder
 from harness.records.store import read_rows
@@ -46,6 +47,7 @@ def read_evidence(run: RunFolder) -> Evidence:
         run=told,
         environment=environment,
         later_environments=tuple(later),
+        fidelity=read_fidelity(run) if run.has(FILE) else None,
     )
 
 

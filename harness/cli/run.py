@@ -11,6 +11,7 @@ import typer
 
 from harness.base.errors import SetupError
 from harness.cli.drive import drive, finish, is_complete, server, server_options
+from harness.cli.fidelity_of_run import compare_answers
 from harness.records.run import RUNS_DIR
 
 if TYPE_CHECKING:
@@ -96,7 +97,8 @@ def run(
     from harness.scenario.baseline import require_baseline
     from harness.scenario.read import read_scenario
 
-    driving = partial(drive, n_processes=processes, show=progress and sys.stderr.isatty())
+    show = progress and sys.stderr.isatty()
+    driving = partial(drive, n_processes=processes, show=show)
     if resume is not None:
         fixed = {
             "a scenario": scenario, "--model": model, "--requests": requests, "--seed": seed,
@@ -120,6 +122,7 @@ def run(
         told = {**read_about(folder), "command": command, **against}
         folder.write_json("run.json", told)
         lock = RunLock(folder)
+        compare_answers(folder, wanted, options, show=show)
         code = driving(folder, url, lock)
     with lock:
         finish(folder, code)
@@ -171,9 +174,11 @@ def _go_on(
         )
     url = target or begun_on
     wanted = _override(scenario, file, target=url, model=None, n=None, seed=None)
-    with server(wanted, server_options(wanted, file)) as url:
+    options = server_options(wanted, file)
+    with server(wanted, options) as url:
         sessions.check_target(url, sessions.api_key(wanted))
         sessions.resume(folder, url)
+        compare_answers(folder, wanted, options, show=False)
         return driving(folder, url, lock)
 
 
@@ -192,6 +197,7 @@ def _override(
     values: dict[str, Any] = scenario.resolved()
     if target is not None:
         values["target"]["url"] = target
+        values["fidelity"] = False  # as [target.server], it is the bundled server's
     if model is not None:
         values["target"]["model"] = model
     if n is not None:

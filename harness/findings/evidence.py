@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from harness.metrics.throughput import STRETCH
 from harness.plan.plan import Cell, Plan
+from harness.records.fidelity import Fidelity
 from harness.records.request import Outcome
 from harness.scenario.schema import Scenario
 
@@ -33,6 +34,7 @@ class Evidence:
         run: id, target, start, status (`run.json`).
         environment: machine and versions.
         later_environments: machine and versions of every session after the first.
+        fidelity: what came of comparing the paths' answers; None where nobody did.
     """
 
     scenario: Scenario
@@ -44,6 +46,7 @@ class Evidence:
     environment: dict[str, str]
     lost: tuple[tuple[str, int], ...] = ()
     later_environments: tuple[dict[str, str], ...] = ()
+    fidelity: Fidelity | None = None
 
     @cached_property
     def planned(self) -> pd.DataFrame:

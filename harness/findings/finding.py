@@ -169,13 +169,16 @@ class Breakpoint(Part):
     caveats: list[str]
 
 
-ComparedWord = Literal["faster", "slower", "same", "undecided", "regression", "improvement", "pass"]
+ComparedWord = Literal[
+    "faster", "slower", "same", "differs", "undecided", "regression", "improvement", "pass"
+]  # fmt: skip
 
 
 class ComparedMetric(Part):
     """Candidate over reference in one cell; below 1 is faster.
 
-    Two paths of a run are `faster`, `slower` or `same`; against an earlier run a cell is a
+    Two paths of a run are `faster`, `slower` or `same`, and `differs` where their answers are not
+    the same and a ratio of times says nothing of speed; against an earlier run a cell is a
     `regression`, an `improvement` or a `pass`. Either may be `undecided`.
     """
 
@@ -201,6 +204,18 @@ class LedgerRow(Part):
     cell: str
     reference: str
     metrics: list[ComparedMetric]
+
+
+class Answers(Part):
+    """Whether what a value of the axis `accelerated` answers is what the baseline answers.
+
+    `said` is the verdict in words; `problems` name the way of sampling, the figure and its limit.
+    """
+
+    asked: bool | str
+    verdict: Literal["same", "within limits", "differs", "not checked"]
+    said: str
+    problems: list[str]
 
 
 class Comparison(Part):

@@ -4,11 +4,14 @@ Written by `tailbreak fidelity` (`harness.server.fidelity`), read by the finding
 is null here, and counted beside it; docs/fidelity.md explains every field.
 """
 
-from typing import Literal
+from typing import Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-FILE = "fidelity.json"
+from harness.base.errors import RecordError
+from harness.records.run import RunFolder
+
+FILE: Final = "fidelity.json"
 
 
 class Part(BaseModel):
@@ -136,3 +139,18 @@ class Fidelity(Part):
     options: dict[str, int]
     paths: list[Path]
     duration_s: float
+
+
+def read_fidelity(run: RunFolder) -> Fidelity:
+    """The comparison that a run was begun with.
+
+    Raises:
+        RecordError: its file is missing or damaged.
+    """
+    value = run.read_json(FILE)
+    try:
+        return Fidelity.model_validate(value)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise RecordError(f"{run.path / FILE}: damaged: {where}: {first['msg']}") from error

@@ -17,6 +17,7 @@ HARDWARE: Final = ("machine", "cpu", "cores")
 IN_SILENCE: Final = (
     "schema", "name", "title", "seed", "axes.", "analysis.", "limits.", "load.requests_per_cell",
     "load.segments_per_cell", "load.warmup_requests", "target.url", "target.api_key_env",
+    "fidelity",
 )  # fmt: skip
 WITH_A_WORD: Final = (
     "target.server.", "load.users", "load.connect_timeout_s", "load.idle_timeout_s",

@@ -224,7 +224,10 @@ class Limits(Strict):
 
 
 class Scenario(Strict):
-    """One load test, complete."""
+    """One load test, complete.
+
+    `fidelity`: before the load, compare the answers of every accelerated value with the baseline's.
+    """
 
     schema_version: Literal[1] = Field(alias="schema")
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$")
@@ -239,10 +242,21 @@ class Scenario(Strict):
     axes: Axes
     analysis: Analysis = Analysis()
     limits: Limits = Limits()
+    fidelity: bool = False
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         axes = self.axes.given()
+        if self.fidelity and self.target.url is not None:
+            raise ValueError(
+                "fidelity = true compares answers inside the bundled server; with target.url leave "
+                "it out"
+            )
+        if self.fidelity and not any(axes.get("accelerated", ())):
+            raise ValueError(
+                "fidelity = true compares accelerated answers with the baseline's; it needs "
+                "axes.accelerated with true or a list of features"
+            )
         if "rate_rps" in axes and self.load.mode != "open":
             raise ValueError("axes.rate_rps needs load.mode = 'open'")
         if "concurrency" in axes and self.load.mode != "closed":

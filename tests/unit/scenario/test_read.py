@@ -53,6 +53,13 @@ def test_a_misspelt_key_names_the_one_meant() -> None:
         (HEAD + "[axes]\nprompt_tokens = [64, 64]\n", "axes", "lists a value twice"),
         (HEAD + AXES + "temperature = [3.0]\n", "axes.temperature.0", "less than or equal to 2"),
         (HEAD + AXES + "rate_rps = [3.0]\n", "(file)", "needs load.mode = 'open'"),
+        ("fidelity = true\n" + HEAD + AXES, "(file)", "needs axes.accelerated"),
+        ("fidelity = true\n" + HEAD + AXES + "accelerated = [false]", "(file)", "needs axes.acc"),
+        (
+            "fidelity = true\n" + HEAD + AXES + 'accelerated = [true]\n[target]\nurl = "http://h:1"',
+            "(file)",
+            "inside the bundled server",
+        ),
         (
             HEAD + '[load]\nmode = "open"\n' + AXES,
             "(file)",
