@@ -31,11 +31,15 @@ def show_verdict(report: "Report", page: Path) -> None:
     from rich.panel import Panel
     from rich.text import Text
 
+    from harness.findings.fidelity import told_answers
+
     console = Console()
     colour = "green" if EXIT_OF_STATUS[report.verdict.status] is ExitCode.PASS else "yellow"
     title = f"{report.run.scenario}: {report.verdict.status}"
     console.print(Panel(Text(report.verdict.text), title=Text(title), border_style=colour))
     _show_ledger(report, console)
+    for told in told_answers(report.comparison.answers if report.comparison else ()):
+        console.print(Text(f"answers: {told}"))
     _show_slowest(report, console)
     for caveat in report.validity.caveats:
         console.print(Text(f"caveat: {caveat}"))
@@ -68,7 +72,10 @@ def _show_ledger(report: "Report", console: "Console") -> None:
         table.add_row(indented, *(Text("\n".join(column)) for column in (quantiles, *columns)))
     console.print(table)
     console.print(
-        Text("time over the baseline's: \u25bc faster, \u25b2 slower, = same, ? undecided")
+        Text(
+            "time over the baseline's: \u25bc faster, \u25b2 slower, = same, ? undecided, "
+            "\u2260 other answers"
+        )
     )
 
 

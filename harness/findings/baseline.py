@@ -11,6 +11,7 @@ from harness.base.errors import SetupError
 from harness.findings.cells import number
 from harness.findings.comparison import compared, pair_ratios
 from harness.findings.evidence import Evidence
+from harness.findings.fidelity import differs
 from harness.findings.finding import BaselineComparison, Cell, ComparedMetric
 from harness.findings.ledger import Pair
 from harness.scenario.baseline import require_comparable
@@ -93,6 +94,9 @@ def _judge(
     for (before, after), found in zip(pairs, ratios, strict=True):
         void = next((cell for cell in (before, after) if cell.state != "fixed"), None)
         word: BaselineWord = "undecided" if void or found is None else _word(found, limit)
+        if word == "improvement" and differs(candidate, [after]):
+            word = "undecided"
+            reasons.append(f"{after.id} is no improvement: its answers differ from the baseline's.")
         rows.append(compared(analysis.metric, analysis.q, after.id, found, word))
         if void:
             where = "here" if void is after else "in the baseline"

@@ -10,8 +10,9 @@ import numpy as np
 
 from harness.findings.cells import metric_segments, number
 from harness.findings.evidence import Evidence
+from harness.findings.fidelity import differs, judge_answers
 from harness.findings.finding import Cell, ComparedMetric, ComparedWord, Comparison, MetricName
-from harness.findings.ledger import Pair, build_ledger, extensions, others
+from harness.findings.ledger import Pair, as_asked, build_ledger, extensions, others
 from harness.findings.words import path_name
 from harness.scenario.acceleration import ALL, FACTOR
 from harness.stats.cell_quantile import CellQuantile, cell_quantiles
@@ -37,12 +38,13 @@ def compare_paths(evidence: Evidence, cells: Sequence[Cell]) -> Comparison | Non
         for q in dict.fromkeys((analysis.q, *COMPARED_Q)):
             for pair, item in _compare(evidence, together, metric, q):
                 found[_ids(pair)].append(item)
-    asked = {after.factors[FACTOR] for _, after in pairs}
+    asked = list(dict.fromkeys(as_asked(after.factors[FACTOR]) for _, after in pairs))
     return Comparison(
         reference="baseline",
-        candidate=path_name(asked.pop() if len(asked) == 1 else ALL),
+        candidate=path_name(asked[0] if len(asked) == 1 else ALL),
         metrics=_by_quantile(found[_ids(pair)] for pair in pairs),
         ledger=build_ledger([(pair, found[_ids(pair)]) for pair in together]),
+        answers=judge_answers(evidence, asked),
     )
 
 
@@ -112,7 +114,7 @@ def _compare(
 ) -> list[tuple[Pair, ComparedMetric]]:
     found = zip(pairs, pair_ratios(evidence, evidence, pairs, metric, q), strict=True)
     return [
-        (pair, compared(metric, q, pair[1].id, ratio, _word(pair, ratio)))
+        (pair, compared(metric, q, pair[1].id, ratio, _word(evidence, pair, ratio)))
         for pair, ratio in found
         if ratio is not None
     ]
@@ -127,7 +129,9 @@ def _by_quantile(found: Iterable[Sequence[ComparedMetric]]) -> list[ComparedMetr
     return [item for group in groups.values() for item in group]
 
 
-def _word(pair: Pair, found: QuantileRatio) -> ComparedWord:
+def _word(evidence: Evidence, pair: Pair, found: QuantileRatio) -> ComparedWord:
+    if differs(evidence, pair):
+        return "differs"
     if any(cell.state != "fixed" for cell in pair):
         return "undecided"
     if found.high < 1:

@@ -19,7 +19,7 @@ from harness.scenario.acceleration import ALL, FACTOR
 from harness.scenario.schema import Analysis
 
 SAID: Final[tuple[MetricName, ...]] = ("ttft_s", "tpot_s", "e2e_s")
-ORDER: Final[tuple[ComparedWord, ...]] = ("faster", "slower", "same", "undecided")
+ORDER: Final[tuple[ComparedWord, ...]] = ("faster", "slower", "same", "differs", "undecided")
 
 
 def comparison_sentences(
@@ -52,6 +52,8 @@ def _sentence(
 
 def _of_path(counts: Mapping[ComparedWord, int], n: int, most: str) -> str:
     """The accelerated path, in the only quantile that is told of."""
+    if counts.get("differs"):
+        return ""  # the verdict says so, and why
     n_faster, n_slower = counts.get("faster", 0), counts.get("slower", 0)
     if not n_faster and not n_slower:
         return "The accelerated path changes no cell beyond its interval."

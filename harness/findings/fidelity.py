@@ -9,9 +9,9 @@ from typing import Final
 
 from harness.findings.evidence import Evidence
 from harness.findings.finding import Answers, Cell
-from harness.findings.words import FACTOR, path_name
+from harness.findings.words import path_name
 from harness.records.fidelity import Path
-from harness.scenario.acceleration import ALL, Asked, header
+from harness.scenario.acceleration import ALL, FACTOR, Asked, header
 
 PROBLEMS_SAID: Final = 2
 
@@ -37,6 +37,15 @@ def answers_sentence(found: Answers) -> str:
         f"{_subject(found.asked)} gives other answers than the baseline ({where}): its times are "
         "no speed-up."
     )
+
+
+def told_answers(found: Iterable[Answers]) -> list[str]:
+    """`paged_kv, accelerated: the same answers`, those of one kind in one line."""
+    lines: dict[str, list[str]] = {}
+    for each in found:
+        said = "; ".join([each.said, *each.problems[:PROBLEMS_SAID]])
+        lines.setdefault(said, []).append(path_name(each.asked))
+    return [f"{', '.join(names)}: {said}" for said, names in lines.items()]
 
 
 def _judge(evidence: Evidence, asked: Asked) -> Answers:

@@ -222,13 +222,15 @@ class Comparison(Part):
     """The accelerated path beside the baseline, cell by cell, the analysed quantile first.
 
     All intervals of one metric and quantile hold together. `ledger` is there where several sets of
-    features are compared.
+    features are compared. `answers` says of each value of the axis whether it answers as the
+    baseline does.
     """
 
     reference: str
     candidate: str
     metrics: list[ComparedMetric]
     ledger: list[LedgerRow] = []
+    answers: list[Answers] = []
 
 
 class BaselineComparison(Part):

@@ -7,8 +7,8 @@ Only where a grid asks for several sets. A set is what the answers of its cell s
 from collections.abc import Sequence
 from typing import Final
 
-from harness.findings.finding import Cell, ComparedMetric, LedgerRow
-from harness.scenario.acceleration import FACTOR, header
+from harness.findings.finding import Cell, ComparedMetric, Factor, LedgerRow
+from harness.scenario.acceleration import FACTOR, Asked, header
 
 Pair = tuple[Cell, Cell]
 """Reference and candidate: two cells that differ in the path, or the features, only."""
@@ -40,8 +40,8 @@ def build_ledger(items: Sequence[tuple[Pair, Sequence[ComparedMetric]]]) -> list
 
 def _row(before: Cell, after: Cell, metrics: Sequence[ComparedMetric]) -> LedgerRow:
     return LedgerRow(
-        features=_asked(after),
-        over=_asked(before),
+        features=as_asked(after.factors[FACTOR]),
+        over=as_asked(before.factors[FACTOR]),
         at={name: value for name, value in after.factors.items() if name != FACTOR},
         cell=after.id,
         reference=before.id,
@@ -49,8 +49,8 @@ def _row(before: Cell, after: Cell, metrics: Sequence[ComparedMetric]) -> Ledger
     )
 
 
-def _asked(cell: Cell) -> bool | str:
-    value = cell.factors[FACTOR]
+def as_asked(value: Factor) -> Asked:
+    """The value of the axis, of a cell that has it."""
     return value if isinstance(value, str) else bool(value)
 
 
@@ -62,4 +62,4 @@ def _largest_within(cell: Cell, candidates: Sequence[Cell]) -> Cell | None:
 
 def _features(cell: Cell) -> frozenset[str]:
     """What ran; where nothing did, what was asked for."""
-    return frozenset(cell.features or header(_asked(cell)).split(","))
+    return frozenset(cell.features or header(as_asked(cell.factors[FACTOR])).split(","))

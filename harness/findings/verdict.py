@@ -11,6 +11,7 @@ from typing import Final
 from harness.findings.baseline_words import baseline_sentence
 from harness.findings.comparison_words import comparison_sentences
 from harness.findings.evidence import Evidence
+from harness.findings.fidelity import answers_sentence
 from harness.findings.finding import (
     VOID,
     BaselineComparison,
@@ -28,6 +29,7 @@ from harness.stats.quantile_ci import n_for_finite
 PRECEDENCE: Final[tuple[VerdictStatus, ...]] = (
     "invalid",
     "undecided",
+    "suspect",
     "requests_failed",
     "regression",
     "slo_missed",
@@ -55,6 +57,7 @@ def judge(
         failed,
         None if baseline is None else _changed(baseline, cells, has_failed=failed is not None),
         _slo(evidence, cells),
+        *_other_answers(comparison),
     )
     answers = sorted(filter(None, found), key=lambda answer: PRECEDENCE.index(answer[0]))
     if not answers and not _is_judged(evidence, breakpoints, comparison):
@@ -87,6 +90,12 @@ def _void(
         of = many(len(breakpoints), "curve")
         return "undecided", f"{len(unjudged)} of {of} cannot be judged."
     return None
+
+
+def _other_answers(comparison: Comparison | None) -> list[tuple[VerdictStatus, str]]:
+    """Paths that answer otherwise than the baseline: their times are of other work."""
+    said = map(answers_sentence, comparison.answers if comparison is not None else ())
+    return [("suspect", sentence) for sentence in said if sentence]
 
 
 def _is_judged(

@@ -19,6 +19,7 @@ from markupsafe import Markup
 
 from harness.base.errors import RecordError
 from harness.findings.baseline_words import baseline_sentence
+from harness.findings.fidelity import told_answers
 from harness.report import (
     caveats,
     charts,
@@ -85,6 +86,7 @@ def render_html(report: Report) -> str:
             "phases": charts.phase_set(report),
             "components": charts.component_charts(report),
             "steps": step_table.build_step_tables(report, quantile),
+            "answers": told_answers(report.comparison.answers) if report.comparison else (),
             "comparison": comparison.build_comparison(report),
             "ratios": charts.ratio_chart(report),
             "ledger": ledger.build_ledger(report),

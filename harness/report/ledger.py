@@ -19,6 +19,7 @@ MARKS: Final[dict[ComparedWord, str]] = {
     "slower": "\u25b2",
     "same": "=",
     "pass": "=",
+    "differs": "\u2260",
     "undecided": "?",
 }
 METRICS: Final[tuple[MetricName, ...]] = ("ttft_s", "tpot_s", "e2e_s")

@@ -11,6 +11,7 @@ from pydantic import ConfigDict, Field
 
 from harness.findings.finding import (
     Analysis,
+    Answers,
     BaselineComparison,
     BreakKind,
     Breakpoint,
@@ -38,6 +39,7 @@ from harness.findings.finding import (
 
 __all__ = [
     "Analysis",
+    "Answers",
     "BaselineComparison",
     "BreakKind",
     "Breakpoint",

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from harness.findings.baseline_words import ratio_words
+from harness.findings.fidelity import told_answers
 from harness.report import grid, quantity, validity, words
 from harness.report.caveats import gather_caveats
 from harness.report.comparison import counted
@@ -19,12 +20,12 @@ _BREAKS_SHOWN: Final = 10
 _BREAKS_BESIDE: Final = 2
 """Where a ledger takes the room."""
 _CELLS_SHOWN: Final = 5
-_SETS_SHOWN: Final = 12
+_SETS_SHOWN: Final = 10
 
 
 def render_summary(report: Report) -> str:
     """Verdict, validity, breakpoints and the worst cells."""
-    lines = [*_verdict(report), "", *_validity(report), "", *_baseline(report)]
+    lines = [*_verdict(report), "", *_validity(report), "", *_answers(report), *_baseline(report)]
     ledger = _ledger(report)
     lines += [*_breakpoints(report, _BREAKS_BESIDE if ledger else _BREAKS_SHOWN), ""]
     lines += [*(ledger or _worst_cells(report)), "", *_footer(report)]
@@ -69,6 +70,12 @@ def _validity(report: Report) -> list[str]:
     return lines
 
 
+def _answers(report: Report) -> list[str]:
+    """Whether what is accelerated answers as the baseline does, in one line."""
+    told = told_answers(report.comparison.answers) if report.comparison else []
+    return [f"**Answers.** {_plain('. '.join(told), 300)}.", ""] if told else []
+
+
 def _baseline(report: Report) -> list[str]:
     """The earlier run in one line; the verdict has the sentence."""
     found = report.baseline
@@ -110,7 +117,7 @@ def _breakpoints(report: Report, n_most: int) -> list[str]:
     if not found:
         return [quiet]
     lines = ["| Breakpoints | Where | Size | Behind it |", "| --- | --- | --- | --- |"]
-    n_shown = max(1, n_most - len(_baseline(report)))
+    n_shown = max(1, n_most - len(_answers(report)) - len(_baseline(report)))
     lines += [_breakpoint_row(b) for b in found[:n_shown]]
     if len(found) > n_shown:
         quiet = f"And {len(found) - n_shown} more in report.html. {quiet}".strip()

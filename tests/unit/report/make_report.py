@@ -10,6 +10,7 @@ from typing import Any
 from harness.findings.words import break_sentence
 from harness.report.schema import (
     Analysis,
+    Answers,
     Breakpoint,
     Cell,
     ComparedMetric,
@@ -367,7 +368,20 @@ def make_comparison(cells: list[Cell]) -> Comparison:
         for quantile in QUANTILES
         for reference, candidate in pairs
     ]
-    return Comparison(reference="baseline", candidate="accelerated", metrics=rows)
+    return Comparison(
+        reference="baseline", candidate="accelerated", metrics=rows, answers=[make_answers()]
+    )
+
+
+def make_answers(**changes: Any) -> Answers:
+    """The accelerated path was compared before the load, and is the same."""
+    parts: dict[str, Any] = {
+        "asked": True,
+        "verdict": "same",
+        "said": "compared before the load: the same answers as the baseline",
+        "problems": [],
+    }
+    return Answers(**{**parts, **changes})
 
 
 def make_hard_report(**changes: Any) -> Report:

@@ -87,7 +87,7 @@ def test_the_summary_has_the_ledger_and_stays_short() -> None:
     )
     text = render_summary(many)
     assert len(text.splitlines()) <= MAX_LINES
-    assert "And 28 more in report.html." in text
+    assert "And 30 more in report.html." in text
 
 
 def test_the_terminal_shows_it_in_80_columns(

@@ -21,7 +21,7 @@ def test_many_of_everything_still_fits() -> None:
     )
     text = render_summary(report)
     assert len(text.splitlines()) <= MAX_LINES
-    assert "And 70 more in report.html." in text
+    assert "And 72 more in report.html." in text
     assert "90 caveats in report.html" in text
 
 

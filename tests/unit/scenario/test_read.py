@@ -56,7 +56,10 @@ def test_a_misspelt_key_names_the_one_meant() -> None:
         ("fidelity = true\n" + HEAD + AXES, "(file)", "needs axes.accelerated"),
         ("fidelity = true\n" + HEAD + AXES + "accelerated = [false]", "(file)", "needs axes.acc"),
         (
-            "fidelity = true\n" + HEAD + AXES + 'accelerated = [true]\n[target]\nurl = "http://h:1"',
+            "fidelity = true\n"
+            + HEAD
+            + AXES
+            + 'accelerated = [true]\n[target]\nurl = "http://h:1"',
             "(file)",
             "inside the bundled server",
         ),
