@@ -5,7 +5,6 @@ The limits of several lossy features together are the loosest of each.
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
@@ -31,11 +30,6 @@ class Limits(NamedTuple):
     least_same_top1: float
     is_exact: bool
 
-    @property
-    def variation_mean(self) -> float:
-        """What the mean KL allows of total variation, by Pinsker's inequality."""
-        return math.sqrt(self.kl_mean / 2)
-
     def told(self) -> list[str]:
         """The limits in words."""
         if self.is_exact:
@@ -55,6 +49,7 @@ EXACT: Final = Limits(kl_mean=1e-7, kl_each=1e-5, least_same_top1=0.0, is_exact=
 LOSSY: Final[Mapping[str, Limits]] = {
     "packed_state": Limits(kl_mean=0.05, kl_each=0.5, least_same_top1=0.9, is_exact=False),
 }
+"""Whatever is not here is held to what exact features are."""
 
 
 def limits_for(features: AbstractSequence[str]) -> Limits:

@@ -11,11 +11,11 @@ from torch import Tensor
 
 from harness.base.errors import SetupError
 from harness.records.fidelity import Path
-from harness.server.accel import read_features
+from harness.server.accel import LOSSY_FEATURES, read_features
 from harness.server.engine import Engine
 from harness.server.fidelity.check import Subject, check
 from harness.server.fidelity.close import close_cuts, close_draws, close_greedy
-from harness.server.fidelity.limits import EXACT
+from harness.server.fidelity.limits import EXACT, LOSSY, limits_for
 from harness.server.fidelity.settings import SETTINGS
 from harness.server.fidelity.work import LENGTHS, SHARED, Work, build_works
 from harness.server.kv_arena import PagedCache
@@ -24,6 +24,7 @@ from harness.server.phases import Stopwatch
 from harness.server.sampler import Chooser, Chosen
 from harness.server.sequence import BASELINE, SamplingParams
 from harness.server.sequence import Sequence as Answer
+from kernels.backend import has_native
 from kernels.eager.sampling import exponential_noise
 from tests.unit.server import build
 
@@ -102,14 +103,46 @@ def test_features_of_the_front_are_said_to_be_the_baselines_engine() -> None:
     assert path.caveats == ["The engine runs these features as it runs the baseline."]
 
 
-def offset_a_logit(engine: Engine, patch: pytest.MonkeyPatch) -> None:
+def test_every_lossy_feature_has_limits() -> None:
+    """What may change the answer says by how much; what is not listed is held to be exact."""
+    assert set(LOSSY_FEATURES) <= set(LOSSY)
+    assert limits_for(["paged_kv", "unheard_of"]) == EXACT
+
+
+@pytest.mark.skipif(not has_native(), reason="packed state needs native kernels")
+def test_packed_state_is_within_its_limits() -> None:
+    """It differs, by less than it may; its draws follow its own distribution."""
+    path = compared(features="true,packed_state", settings=(TEMPERATURE, TOP))
+    assert path.problems == []
+    assert (path.verdict, path.lossy) == ("within limits", ["packed_state"])
+    for setting in path.settings:
+        assert setting.positions.kl.mean is not None
+        assert 1e-5 < setting.positions.kl.mean < 0.05
+        assert setting.positions.n_infinite == 0
+        assert setting.draws is not None
+        assert setting.draws.paths is None
+
+
+@pytest.mark.skipif(not has_native(), reason="packed state needs native kernels")
+def test_limits_of_a_lossy_feature_can_be_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A logit that is far off is past the limits of packed state too."""
+    path = compared(
+        lambda engine, patch: offset_a_logit(engine, patch, 8.0), monkeypatch,
+        features="packed_state", settings=(TEMPERATURE,), n_draws=0,
+    )  # fmt: skip
+    assert "KL mean" in about(path, "temperature")
+    assert "limit 0.05" in about(path, "temperature")
+    assert path.verdict == "differs"
+
+
+def offset_a_logit(engine: Engine, patch: pytest.MonkeyPatch, by: float = 0.5) -> None:
     """Token 300 gets a little more on the accelerated path."""
     run = engine._runner.run
 
     def wrong(*args: Any) -> Tensor:
         logits = run(*args)
         if engine.scheduler.mode != BASELINE:
-            logits[:, 300] += 0.5
+            logits[:, 300] += by
         return logits
 
     patch.setattr(engine._runner, "run", wrong)
