@@ -100,7 +100,8 @@ def answering(status: int, every: int = 1) -> AbstractContextManager[str]:
 def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """One small run on the bundled server: its folder and what the terminal showed."""
     folder = tmp_path_factory.mktemp("run")
-    done = tailbreak("run", write(folder, TINY), "--runs-dir", "runs", cwd=folder)
+    text = f"fidelity = true\n{TINY}"
+    done = tailbreak("run", write(folder, text), "--runs-dir", "runs", cwd=folder, timeout=300)
     assert done.returncode in (0, 5), done.stderr + done.stdout
     (run,) = (folder / "runs").iterdir()
     return run, done.stdout
@@ -112,7 +113,7 @@ def test_a_run_leaves_its_whole_folder(finished: tuple[Path, str]) -> None:
     names = {path.name for path in run.iterdir()}
     assert {
         "scenario.json", "plan.json", "environment.json", "run.json", "client.json",
-        "requests.parquet", "report.json", "report.html", "summary.md",
+        "requests.parquet", "report.json", "report.html", "summary.md", "fidelity.json",
     } <= names  # fmt: skip
     assert not [name for name in names if name.endswith(".part")]
     assert "report.html" in shown
