@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help setup demo test truth fuzz check interop fmt clean crash bench-kernels
+.PHONY: help setup demo test truth fuzz accuracy check interop fmt clean crash bench-kernels
 
 help:  ## what can be done
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -28,6 +28,9 @@ test: setup  ## every test, with what they need installed
 
 fuzz: setup  ## 20,000 malformed requests to the bundled server (about 5 minutes, at most 30)
 	@TAILBREAK_FUZZ=20000 timeout 1800 $(BIN)/python -m pytest -s --durations=5 tests/e2e/test_fuzz.py
+
+accuracy: setup  ## draws and kept sets of every kernel build at full sizes (about 1.5 hours)
+	@TAILBREAK_ACCURACY=1 $(BIN)/python -m pytest -s --durations=10 tests/oracles/test_sampling_accuracy.py
 
 SEEDS ?= 3
 

@@ -209,8 +209,9 @@ def reference_probabilities(
     """
     clean = np.where(np.isnan(logits), -np.inf, np.asarray(logits, dtype=np.float64))
     result = np.zeros(len(clean))
-    order = [token for token in np.argsort(-clean, kind="stable") if clean[token] > -np.inf]
-    if not order:
+    order = np.argsort(-clean, kind="stable")
+    order = order[clean[order] > -np.inf]
+    if not len(order):
         return result
     if temperature < GREEDY_TEMPERATURE or top_k == 1 or clean[order[0]] == np.inf:
         result[order[0]] = 1.0
@@ -218,37 +219,32 @@ def reference_probabilities(
     height = (clean - clean[order[0]]) / temperature
     kept = order[:top_k] if top_k > 0 else order
     if min_p > 0:
-        kept = [token for token in kept if height[token] >= np.log(min_p)]
+        kept = kept[height[kept] >= np.log(min_p)]
     if top_p < 1:
-        kept = _reference_prefix(kept, np.exp(height[kept]), top_p)
+        kept = kept[: _reference_count(np.exp(height[kept]), top_p)]
     if typical_p < 1:
         kept = _reference_typical(kept, height[kept], typical_p)
-    deepest = max(height[kept]) - depth
-    kept = [token for token in kept if height[token] >= deepest]
+    kept = kept[height[kept] >= height[kept].max() - depth]
     result[kept] = np.exp(height[kept])
     return np.asarray(result / result.sum())
 
 
-def _reference_prefix(tokens: list[int], weights: NDArray[np.float64], share: float) -> list[int]:
-    """Keep the first tokens until their weight reaches its share."""
-    mass = 0.0
-    total = weights.sum()
-    for count, weight in enumerate(weights, start=1):
-        mass += weight
-        if mass >= share * total:
-            return tokens[:count]
-    return tokens
+def _reference_count(weights: NDArray[np.float64], share: float) -> int:
+    """Tell how many of the first weights reach their share of the sum."""
+    return int((weights.cumsum() - weights < share * weights.sum()).sum())
 
 
-def _reference_typical(tokens: list[int], height: NDArray[np.float64], share: float) -> list[int]:
+def _reference_typical(
+    tokens: NDArray[np.intp], height: NDArray[np.float64], share: float
+) -> NDArray[np.intp]:
     """Keep the tokens nearest to the entropy until their weight reaches its share."""
     weights = np.exp(height)
     surprise = np.log(weights.sum()) - height
     entropy = np.nansum(weights / weights.sum() * surprise)
     distance = np.abs(surprise - entropy)
-    nearest = np.argsort(distance, kind="stable").tolist()
-    last = _reference_prefix(nearest, weights[nearest], share)[-1]
-    return [token for token, far in zip(tokens, distance, strict=True) if far <= distance[last]]
+    nearest = np.argsort(distance, kind="stable")
+    last = nearest[_reference_count(weights[nearest], share) - 1]
+    return np.asarray(tokens[distance <= distance[last]])
 
 
 def reference_noise(seed: int, position: int, vocab_size: int) -> NDArray[np.float64]:
@@ -266,7 +262,8 @@ def reference_uniforms(seed: int, position: int, vocab_size: int) -> NDArray[np.
     """
     key = _mix_int((seed % _WORD) ^ _mix_int(position * _GAMMA + _MIX_1))
     words = [_mix_int(key + (token + 1) * _GAMMA) for token in range(vocab_size)]
-    return np.array([((word >> 11) + 0.5) * 2.0**-53 for word in words])
+    # As a double, the largest of them would be 1, and its noise 0.
+    return np.array([min(((word >> 11) + 0.5) * 2.0**-53, 1 - 2.0**-53) for word in words])
 
 
 _WORD: Final = 1 << 64

@@ -77,7 +77,11 @@ float nth_peak(const Row &row, int64_t n, Scratch &scratch) {
     return std::max(sorted[static_cast<size_t>(n - 1)], -FLT_MAX);
 }
 
-// Lists the tokens of `prefix`, with weights; false, and no list, where there are more than `limit`.
+void weigh(const Row &row, std::vector<Token> &tokens) {
+    for (Token &token : tokens) token.weight = std::exp(row.height(token.logit()));
+}
+
+// Lists the tokens of `prefix`; false, and no list, where there are more than `limit`.
 bool list_tokens(const Row &row, Prefix prefix, size_t limit, std::vector<Token> &tokens) {
     tokens.clear();
     for (int64_t tile = 0; tile < row.n_tiles; ++tile) {
@@ -89,7 +93,6 @@ bool list_tokens(const Row &row, Prefix prefix, size_t limit, std::vector<Token>
             });
         if (tokens.size() > limit) return false;
     }
-    for (Token &token : tokens) token.weight = std::exp(row.height(token.logit()));
     return true;
 }
 
@@ -109,7 +112,7 @@ struct Bins {
 };
 
 // Weights of up to 16 tokens from `at` on; 0 for what the prefix does not hold.
-void weigh(const Row &row, Prefix prefix, bool by_count, int64_t at, const float *logits, double *weights) {
+void weigh_lanes(const Row &row, Prefix prefix, bool by_count, int64_t at, const float *logits, double *weights) {
     if (by_count) {
         std::fill(weights, weights + kLanes, 1.0);
     } else {
@@ -139,7 +142,7 @@ Prefix select(const Row &row, Prefix within, float low, double share, bool by_co
                 std::copy(logits, row.logits + end, padded);
                 logits = padded;
             }
-            weigh(row, within, by_count, at, logits, weights);
+            weigh_lanes(row, within, by_count, at, logits, weights);
             store(places, rule.of(load<F32>(logits)));
             for (int lane = 0; lane < kLanes; ++lane) bins[static_cast<size_t>(places[lane])] += weights[lane];
         }
@@ -165,7 +168,10 @@ Prefix select(const Row &row, Prefix within, float low, double share, bool by_co
             });
     }
     if (tokens.empty()) return within;
-    for (Token &token : tokens) token.weight = by_count ? 1 : std::exp(row.height(token.logit()));
+    if (by_count)
+        for (Token &token : tokens) token.weight = 1;
+    else
+        weigh(row, tokens);
     const Token &last = tokens[reach(tokens, target - mass).n - 1];
     return {last.logit(), last.id()};
 }
@@ -178,6 +184,7 @@ bool list_nucleus(const Row &row, double top_p, double total, float bound, Scrat
     auto &tokens = scratch.tokens;
     for (float cut : {std::max(guess, bound), bound}) {
         if (!list_tokens(row, {cut, INT64_MAX}, kList, tokens)) return false;
+        weigh(row, tokens);
         if (mass_of(tokens) < top_p * total * kMargin) continue;
         const Reached reached = reach(tokens, top_p * total / kMargin);
         const bool is_certain = reached.mass >= top_p * total * kMargin;
@@ -243,10 +250,13 @@ void keep_top(const Row &row, int64_t top_k, Kept &kept, Scratch &scratch) {
     if (!kept.is_list) {
         const float low = is_few ? bound : nth_peak(row, row.n_tiles, scratch) * 2 - row.largest;
         kept.prefix = select(row, kept.prefix, low, static_cast<double>(top_k), true, scratch);
-    } else if (static_cast<int64_t>(tokens.size()) > top_k) {
+        return;
+    }
+    if (static_cast<int64_t>(tokens.size()) > top_k) {
         std::nth_element(tokens.begin(), tokens.begin() + top_k, tokens.end(), is_before);
         tokens.erase(tokens.begin() + top_k, tokens.end());
     }
+    weigh(row, tokens);
 }
 
 }  // namespace
@@ -262,11 +272,15 @@ Kept find_kept(const Row &row, const Setting &setting, Scratch &scratch) {
         if (kept.is_list) drop_low(row, height, scratch.tokens);
         raise(kept.prefix, cut_at(row, height));
     }
-    if (!kept.is_list && needs_masses && (has_top_k || has_min_p))
-        kept.is_list = list_tokens(row, kept.prefix, kList, scratch.tokens);
+    const auto list = [&](size_t limit) {
+        if (kept.is_list) return;
+        kept.is_list = list_tokens(row, kept.prefix, limit, scratch.tokens);
+        if (kept.is_list) weigh(row, scratch.tokens);
+    };
+    if (needs_masses && (has_top_k || has_min_p)) list(kList);
     if (setting.top_p < 1) keep_nucleus(row, setting.top_p, !has_top_k && !has_min_p, kept, scratch);
     if (setting.typical_p < 1) {
-        if (!kept.is_list) kept.is_list = list_tokens(row, kept.prefix, SIZE_MAX, scratch.tokens);
+        list(SIZE_MAX);
         keep_typical(row, setting.typical_p, scratch.tokens);
     }
     if (setting.depth < __builtin_inf()) {

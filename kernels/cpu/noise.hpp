@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 
 #include "doubles.hpp"
@@ -17,10 +18,11 @@ inline Word mix(Word word) {
 }
 
 constexpr uint64_t kGamma = 0x9E3779B97F4A7C15;
-constexpr double kUnit = 0x1p-53;
+constexpr double kUnit = 0x1p-53, kNearOne = 1 - 0x1p-53;
+constexpr uint64_t kAllBits = 0x1FFFFFFFFFFFFF;
 
-// Uniform numbers of one row. They are told as v = 1 - u of 53 bits: the race -ln(u) is bounded
-// below by v, so that a small v is what may win.
+// Uniform numbers of one row, as 53 bits; u = (bits + 0.5) / 2^53. As a double that would be 1 for
+// the largest bits, and the noise 0: it is held below.
 struct Noise {
     uint64_t key;
 
@@ -28,11 +30,13 @@ struct Noise {
         : key(mix(static_cast<uint64_t>(seed) ^
                   mix(static_cast<uint64_t>(position) * kGamma + 0xBF58476D1CE4E5B9u))) {}
 
-    // The 53 bits of token `id`; u = (bits + 0.5) / 2^53.
     uint64_t bits_of(int64_t id) const { return mix(key + (static_cast<uint64_t>(id) + 1) * kGamma) >> 11; }
 
-    static double complement(uint64_t bits) { return (static_cast<double>(0x1FFFFFFFFFFFFFu - bits) + 0.5) * kUnit; }
-    static double exponential(uint64_t bits) { return -std::log((static_cast<double>(bits) + 0.5) * kUnit); }
+    // E = -ln(u), and what it is never below: -ln(u) >= 1 - u. Few tokens have one small enough.
+    static double exponential(uint64_t bits) {
+        return -std::log(std::min((static_cast<double>(bits) + 0.5) * kUnit, kNearOne));
+    }
+    static double at_least(uint64_t bits) { return static_cast<double>(kAllBits - bits) * kUnit; }
 };
 
 }  // namespace tailbreak

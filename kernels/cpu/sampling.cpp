@@ -2,7 +2,7 @@
 //
 // Contract: kernels/sampling.py. The race is argmax w_j / E_j with E_j keyed by (seed, position,
 // token id), so that a token does not depend on how many others were looked at. Only a token whose
-// v = 1 - u is below w_j / best can win (E >= v), which is nearly none of them.
+// 1 - u is below w_j / best can win (E >= 1 - u), which is nearly none of them.
 
 #include <algorithm>
 #include <cmath>
@@ -31,7 +31,7 @@ struct Race {
 
     void enter(int64_t id, double weight) {
         const uint64_t bits = noise.bits_of(id);
-        if (Noise::complement(bits) * best > weight * kCareful) return;
+        if (Noise::at_least(bits) * best > weight * kCareful) return;
         const double score = weight / Noise::exponential(bits);
         if (score > best || (score == best && id < winner)) {
             best = score;
@@ -40,7 +40,7 @@ struct Race {
     }
 };
 
-// All tokens of a tile, 32 hashes at a time; a group without a small enough v is left at once.
+// All tokens of a tile, 32 hashes at a time; a group without a small enough 1 - u is left at once.
 void race_tile(const Row &row, Prefix prefix, int64_t tile, double weight_of_peak, Race &race) {
     constexpr int kGroup = 32;
     const int64_t end = row.end_of(tile);
@@ -50,12 +50,12 @@ void race_tile(const Row &row, Prefix prefix, int64_t tile, double weight_of_pea
         U64 word = (U64{0, 1, 2, 3, 4, 5, 6, 7} + static_cast<uint64_t>(at + 1)) * kGamma + race.noise.key;
         U64 below{};
         for (int part = 0; part < kGroup / 8; ++part, word += 8 * kGamma)
-            below |= (0x1FFFFFFFFFFFFFu - (mix(word) >> 11)) - limit;  // negative where v is small enough
+            below |= (kAllBits - (mix(word) >> 11)) - limit;  // negative where 1 - u is small enough
         uint64_t any = 0;
         for (int lane = 0; lane < 8; ++lane) any |= below[lane];
         if (!(any >> 63)) continue;
         for (int64_t id = at; id < std::min(at + kGroup, end); ++id) {
-            if (0x1FFFFFFFFFFFFFu - race.noise.bits_of(id) >= limit || !prefix.holds(row.logits[id], id)) continue;
+            if (kAllBits - race.noise.bits_of(id) >= limit || !prefix.holds(row.logits[id], id)) continue;
             race.enter(id, std::exp(row.height(row.logits[id])));
         }
     }
@@ -67,7 +67,7 @@ void race_row(const Row &row, Prefix prefix, Race &race) {
     for (int64_t tile = 0; tile < row.n_tiles; ++tile) {
         if (tile == first || !(row.peaks[tile] >= prefix.cut)) continue;
         const double height = row.height(row.peaks[tile]);
-        // v is at least 2^-54: what is lower than this cannot win whatever its noise.
+        // No noise is below 2^-53: what is lower than this cannot win whatever its own is.
         if (height < std::log(race.best) - 38) continue;
         race_tile(row, prefix, tile, std::exp(height), race);
     }

@@ -146,7 +146,8 @@ def exponential_noise(seeds: Tensor, positions: Tensor, vocab_size: int) -> Tens
     token = torch.arange(1, vocab_size + 1, device=seeds.device) * _signed(_GAMMA)
     bits = _mix(row_key[:, None] + token[None, :])
     uniform = (_shift(bits, 11).to(torch.float64) + 0.5) * _UNIT
-    return uniform.log_().neg_()
+    # The largest would be 1 as a double, and its noise 0: a masked token's 0 / 0 would win.
+    return uniform.clamp_(max=1 - _UNIT).log_().neg_()
 
 
 def _mix(word: Tensor) -> Tensor:
