@@ -14,6 +14,7 @@ import numpy as np
 from kernels import cpu
 from kernels.backend import choose_backend
 from kernels.eager import logit_bias as eager
+from kernels.rows import require_rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -59,10 +60,11 @@ def add_bias(
     Raises:
         ValueError: Shape, type or stride is another, or a bias is of another backend.
     """
+    require_rows(logits, biases, "biases")
     if choose_backend("logit_bias", logits.device.type, backend) == "torch":
         return eager.add_bias(logits, biases)
     native: Any = biases if isinstance(biases, list) else list(biases)
-    cpu.native.add_bias(logits, native)
+    cpu.native.add_bias(logits.numpy(), native)
     return logits
 
 

@@ -18,6 +18,7 @@ import numpy as np
 from kernels import cpu
 from kernels.backend import choose_backend
 from kernels.eager import penalties as eager
+from kernels.rows import require_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -138,11 +139,12 @@ def apply_penalties(
     Raises:
         ValueError: Shape, type or stride is another, or a state is of another backend.
     """
+    require_rows(logits, states, "states")
     chosen = choose_backend("penalties", logits.device.type, backend)
     if chosen == "torch":
         return eager.apply_penalties(logits, states)
     native: Any = states if isinstance(states, list) else list(states)
-    cpu.native.penalise(logits, native)
+    cpu.native.penalise(logits.numpy(), native)
     return logits
 
 

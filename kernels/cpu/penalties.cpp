@@ -3,7 +3,6 @@
 #include "penalties.hpp"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <limits>
 #include <stdexcept>
@@ -125,30 +124,56 @@ static double geometric_sum(double decay, uint32_t count) {
     return std::min(sum, LARGEST_SUM);
 }
 
-// Batch by batch: which tokens are seen is found without a branch and their logits are fetched ahead,
-// because neither the table's gaps nor the logits' signs can be predicted.
-void PenaltyState::penalise(float *row) const {
-    constexpr size_t BATCH = 128;
-    std::array<Seen, BATCH + 1> batch;
-    const uint32_t least = strengths_.repetition != 1 ? 1 : 2;  // additive penalties skip the prompt
-    for (size_t begin = 0; begin < table_.size(); begin += BATCH) {
-        const size_t end = std::min(begin + BATCH, table_.size());
-        size_t n_seen = 0;
-        for (size_t place = begin; place < end; ++place) {
-            batch[n_seen] = table_[place];
-            __builtin_prefetch(row + std::max(table_[place].id, 0), 1);
-            n_seen += table_[place].weight >= least;
-        }
-        for (size_t i = 0; i < n_seen; ++i) row[batch[i].id] = penalised(row[batch[i].id], batch[i].weight >> 1);
-    }
-}
+// Seen tokens of a stretch of the table, as columns: what is done to them then vectorises.
+struct Batch {
+    static constexpr size_t SIZE = 128;
+    size_t n = 0;
+    int32_t ids[SIZE + 1];  // one more: a place that does not count is written as well
+    uint32_t counts[SIZE + 1];
+    float logits[SIZE];
+    float amounts[SIZE];
 
-float PenaltyState::penalised(float x, uint32_t count) const {
-    const auto [repetition, frequency, presence, decay] = strengths_;
-    const float divided = x / repetition, scaled = x > 0 ? divided : x * repetition;
-    const double amount = frequency * (decay == 1 ? count : geometric_sum(decay, count));
-    const float reduced = scaled - static_cast<float>(std::clamp(amount, -LARGEST, LARGEST));
-    return count ? reduced - presence : scaled;
+    // The table's gaps cannot be predicted, so they cost no branch.
+    void take(int32_t id, uint32_t weight, uint32_t least_weight) {
+        ids[n] = id;
+        counts[n] = weight >> 1;
+        n += weight >= least_weight;
+    }
+
+    void amount_to(float frequency, float decay) {
+        if (decay == 1)
+            for (size_t i = 0; i < n; ++i) amounts[i] = frequency * static_cast<float>(counts[i]);
+        else
+            for (size_t i = 0; i < n; ++i) {
+                const double amount = frequency * geometric_sum(decay, counts[i]);
+                amounts[i] = static_cast<float>(std::clamp(amount, -LARGEST, LARGEST));
+            }
+    }
+
+    void penalise(const Strengths &strengths) {
+        for (size_t i = 0; i < n; ++i) {
+            const float x = logits[i], divided = x / strengths.repetition, scaled = x * strengths.repetition;
+            const float repeated = x > 0 ? divided : scaled, reduced = repeated - amounts[i] - strengths.presence;
+            logits[i] = counts[i] ? reduced : repeated;
+        }
+    }
+};
+
+void PenaltyState::penalise(float *row) const {
+    const uint32_t least_weight = strengths_.repetition != 1 ? 1 : 2;  // additive penalties skip the prompt
+    Batch batch;
+    for (size_t begin = 0; begin < table_.size(); begin += Batch::SIZE) {
+        const size_t end = std::min(begin + Batch::SIZE, table_.size());
+        batch.n = 0;
+        for (size_t place = begin; place < end; ++place) {
+            __builtin_prefetch(row + std::max(table_[place].id, 0), 1);
+            batch.take(table_[place].id, table_[place].weight, least_weight);
+        }
+        for (size_t i = 0; i < batch.n; ++i) batch.logits[i] = row[batch.ids[i]];
+        batch.amount_to(strengths_.frequency, strengths_.decay);
+        batch.penalise(strengths_);
+        for (size_t i = 0; i < batch.n; ++i) row[batch.ids[i]] = batch.logits[i];
+    }
 }
 
 // The lock stays held: a state may not change meanwhile, and the work is bounded by what was seen.

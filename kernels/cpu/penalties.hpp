@@ -46,7 +46,6 @@ private:
     size_t place_of(int32_t token_id) const;
     Seen &entry_of(int32_t token_id);
     void rebuild(size_t n_entries);
-    float penalised(float x, uint32_t count) const;
 
     Strengths strengths_;
     int64_t window_;

@@ -35,15 +35,6 @@ def add_bias(logits: Tensor, biases: Sequence[object]) -> Tensor:
 
 def _require_biases(logits: Tensor, biases: Sequence[object]) -> dict[int, Tensor]:
     """Give the biases that are there, by row."""
-    if logits.dtype != torch.float32 or logits.ndim != 2:
-        raise ValueError(
-            f"logits: got {logits.dtype} of {logits.ndim} axes, "
-            "allowed float32 (n_seqs, vocab_size)"
-        )
-    if len(biases) != len(logits):
-        raise ValueError(
-            f"biases: got {len(biases)}, allowed one (or None) for each of the {len(logits)} rows"
-        )
     dense: dict[int, Tensor] = {}
     for row, bias in enumerate(biases):
         if bias is None:

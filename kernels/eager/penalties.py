@@ -151,15 +151,6 @@ def _require_states(
     logits: Tensor, states: Sequence[PenaltyState | None]
 ) -> dict[int, DensePenaltyState]:
     """Give the states that are there, by row."""
-    if logits.dtype != torch.float32 or logits.ndim != 2:
-        raise ValueError(
-            f"logits: got {logits.dtype} of {logits.ndim} axes, "
-            "allowed float32 (n_seqs, vocab_size)"
-        )
-    if len(states) != len(logits):
-        raise ValueError(
-            f"states: got {len(states)}, allowed one (or None) for each of the {len(logits)} rows"
-        )
     dense: dict[int, DensePenaltyState] = {}
     for row, state in enumerate(states):
         if state is None:

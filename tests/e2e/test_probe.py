@@ -218,8 +218,8 @@ def test_doctor_looks_at_everything(tmp_path: Path) -> None:
     assert {
         "receive stamps", "clock source", "clock resolution", "clock steps", "cores",
         "cpu frequency", "stolen time", "other work", "open files", "memory", "priority",
-        "time slices", "port", "python", "torch", "gpu", "runs folder", "disk space", "fsync",
-        "Redis", "Prometheus", "Chromium",
+        "time slices", "port", "python", "torch", "native kernels", "gpu", "runs folder",
+        "disk space", "fsync", "Redis", "Prometheus", "Chromium",
     } == set(checks)  # fmt: skip
     for check in checks.values():
         assert check["found"]
