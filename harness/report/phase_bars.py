@@ -79,7 +79,9 @@ def bar_cells(facet: grid.Facet) -> list[list[Cell]]:
     for cell in facet.cells:
         if sum(cell.phases_tail_s.values()) > 0:
             groups.setdefault(cell.factors[facet.axis], []).append(cell)
-    keys = sorted(groups, key=lambda v: (isinstance(v, str), v if isinstance(v, str) else float(v)))
+    keys = list(groups)
+    if facet.axis != words.FACTOR:  # sets of features stand as the scenario has them
+        keys.sort(key=grid.order)
     kept: list[list[Cell]] = []
     for key in keys:
         if sum(map(len, kept)) + len(groups[key]) > MAX_BARS:
@@ -98,7 +100,7 @@ def draw_phases(
 ) -> Figure:
     """The bars of one facet, grouped by the axis; `longest_s` sets the scale."""
     groups = bar_cells(facet)
-    left_px = 84.0 if width < 480 else _WIDE_LEFT_PX
+    left_px = _left_px(facet, is_narrow=width < 480)
     right_px, top_px, bottom_px = (72.0, 6.0, 46.0)
     n_bars = sum(map(len, groups))
     height = top_px + bottom_px + n_bars * (_BAR_PX + 3) + len(groups) * _GAP_PX
@@ -115,10 +117,19 @@ def draw_phases(
         middle = y + len(group) * (_BAR_PX + 3) / 2
         _row_label(axes, group[0], facet.axis, middle, (left_px, plot_px), font)
         for cell in group:
-            _draw_bar(axes, cell, colours, y + 1.5, (plot_px, left_px), unit, font)
+            if facet.axis != words.FACTOR:
+                _path_label(axes, cell, y + 1.5, (plot_px, left_px), font)
+            _draw_bar(axes, cell, colours, y + 1.5, plot_px, unit, font)
             y += _BAR_PX + 3
         y += _GAP_PX
     return figure
+
+
+def _left_px(facet: grid.Facet, *, is_narrow: bool) -> float:
+    """Room for a value and its path, or for the name of a set of features."""
+    if facet.axis == words.FACTOR:
+        return 142.0 if is_narrow else 190.0
+    return 84.0 if is_narrow else _WIDE_LEFT_PX
 
 
 def describe(facet: grid.Facet, colours: PhaseColours) -> str:
@@ -129,9 +140,11 @@ def describe(facet: grid.Facet, colours: PhaseColours) -> str:
             split = colours.split(cell.phases_tail_s)
             total = sum(split.values())
             name, seconds = max(split.items(), key=lambda item: item[1])
-            place = quantity.factor_value(cell.factors[facet.axis])
+            place = words.path_label(cell.factors)
+            if facet.axis != words.FACTOR:
+                place = f"{short(quantity.factor_value(cell.factors[facet.axis]))} {place}"
             parts.append(
-                f"{short(place)} {words.path_of(cell.factors)}: {quantity.duration(total)}, "
+                f"{place}: {quantity.duration(total)}, "
                 f"most in {shown_name(name)} ({quantity.percent(seconds / total)})."
             )
     return " ".join(parts)
@@ -163,7 +176,9 @@ def _row_label(
 ) -> None:
     left_px, plot_px = room
     text = quantity.factor_value(cell.factors[axis])
-    if len(text) > 6 and not grid.is_number(cell.factors[axis]):
+    if axis == words.FACTOR:
+        text = short(words.path_label(cell.factors), 24 if left_px > _WIDE_LEFT_PX + 40 else 18)
+    elif len(text) > 6 and not grid.is_number(cell.factors[axis]):
         text = short(text, 6)
     axes.text(
         -(left_px - 2) / plot_px,
@@ -173,23 +188,13 @@ def _row_label(
         va="center",
         color=stand_in("ink"),
         fontsize=font,
-        fontweight="bold",
+        fontweight="normal" if axis == words.FACTOR else "bold",
     )
 
 
-def _draw_bar(
-    axes: Any,
-    cell: Cell,
-    colours: PhaseColours,
-    y: float,
-    room: tuple[float, float],
-    unit: Unit,
-    font: float,
-) -> None:
+def _path_label(axes: Any, cell: Cell, y: float, room: tuple[float, float], font: float) -> None:
     plot_px, left_px = room
     is_narrow = left_px < _WIDE_LEFT_PX
-    scale = unit.per_second
-    per_px = axes.get_xlim()[1] / plot_px
     path = words.path_of(cell.factors)
     middle = y + _BAR_PX / 2
     axes.text(
@@ -202,6 +207,20 @@ def _draw_bar(
         color=stand_in(path),
         fontsize=font - 1,
     )
+
+
+def _draw_bar(
+    axes: Any,
+    cell: Cell,
+    colours: PhaseColours,
+    y: float,
+    plot_px: float,
+    unit: Unit,
+    font: float,
+) -> None:
+    scale = unit.per_second
+    per_px = axes.get_xlim()[1] / plot_px
+    middle = y + _BAR_PX / 2
     start = 0.0
     for name, seconds in colours.split(cell.phases_tail_s).items():
         width = seconds * scale

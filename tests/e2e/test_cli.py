@@ -125,6 +125,41 @@ def test_a_run_leaves_its_whole_folder(finished: tuple[Path, str]) -> None:
     assert all(bool(cell["features"]) == cell["factors"]["accelerated"] for cell in report["cells"])
 
 
+def test_sets_of_features_run_as_asked_and_leave_a_ledger(tmp_path: Path) -> None:
+    """The server confirms each list; the terminal prints a row for each set and what it adds."""
+    asked = '[false, "paged_kv", "prefix_cache,paged_kv", true]'
+    text = TINY.partition("[axes]")[0] + f"[axes]\naccelerated = {asked}\n"
+    text += '[analysis]\naxis = "accelerated"\n'
+    done = tailbreak("run", write(tmp_path, text), "--runs-dir", "runs", cwd=tmp_path)
+    assert done.returncode in (0, 5), done.stderr + done.stdout
+    (run,) = (tmp_path / "runs").iterdir()
+    report = json.loads((run / "report.json").read_text(encoding="utf-8"))
+    cells = {cell["factors"]["accelerated"]: set(cell["features"]) for cell in report["cells"]}
+    assert cells[False] == set()
+    assert cells["paged_kv"] == {"paged_kv"}
+    assert cells["paged_kv,prefix_cache"] == {"paged_kv", "prefix_cache"} < cells[True]
+    assert not any("do not confirm" in caveat for caveat in report["caveats"])
+    rows = [(row["features"], row["over"]) for row in report["comparison"]["ledger"]]
+    assert rows == [
+        ("paged_kv", False),
+        ("paged_kv,prefix_cache", False),
+        ("paged_kv,prefix_cache", "paged_kv"),
+        (True, False),
+        (True, "paged_kv,prefix_cache"),
+    ]
+    assert "over paged_kv + prefix_cache" in done.stdout
+    assert "time over the baseline's" in done.stdout
+
+
+def test_a_set_that_the_server_does_not_have_fails_its_cell_alone(tmp_path: Path) -> None:
+    """An unknown feature is refused by the server: those requests failed, with its words."""
+    text = TINY.partition("[axes]")[0] + '[axes]\naccelerated = [false, "no_such_thing"]\n'
+    text += '[analysis]\naxis = "accelerated"\n'
+    done = tailbreak("run", write(tmp_path, text), "--runs-dir", "runs", cwd=tmp_path)
+    assert done.returncode == 1, done.stderr + done.stdout
+    assert "12 of 24 requests failed" in done.stdout
+
+
 def test_a_report_is_made_again_bit_for_bit(finished: tuple[Path, str]) -> None:
     """`tailbreak report` needs no server and gives the same bytes."""
     run, _ = finished

@@ -180,3 +180,19 @@ def test_a_cell_of_the_path_alone_keeps_its_name() -> None:
     forest = build_forest(make_report(cells=cells, comparison=make_comparison(cells)))
     assert forest is not None
     assert [row.label for row in forest.rows] == ["c01"]
+
+
+def test_phases_are_named_by_the_sets_in_their_order() -> None:
+    """Along the paths a bar is called after its features, the baseline first, in one figure."""
+    page = html_of("ledger")
+    picture = page[page.index('id="phases-0"') :].partition("</figure>")[0]
+    names = re.findall(r">(baseline|accelerated|[a-z_]+_[a-z_]+(?: \+ [a-z_]+)*)</text>", picture)
+    assert names[:7] == [
+        "baseline",
+        "paged_kv",
+        "paged_kv + prefix_cache",
+        "adaptive_batching",
+        "async_store",
+        "gc_tuned",
+        "accelerated",
+    ]
