@@ -44,7 +44,8 @@ def paged_attention(
 ) -> Tensor:
     """Give softmax(q k / sqrt(head_dim)) v of every sequence and head.
 
-    Query heads come in groups; those of group g attend over key head g. The native kernel takes
+    Query heads come in groups; those of group g attend over key head g. Long work is shared among
+    torch's number of threads, which changes no bit. The native kernel takes
     head_dim in multiples of 16 up to 128; by default other sizes go to torch.
 
     Shapes: queries (n_seqs, n_heads, head_dim) float32; kv (n_slots, 2, n_kv_heads, head_dim)
@@ -68,6 +69,7 @@ def paged_attention(
         table.lengths.numpy(),
         table.block_size,
         head_dim**-0.5,
+        torch.get_num_threads(),
         results.numpy(),
     )
     return results

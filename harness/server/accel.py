@@ -26,7 +26,10 @@ EXACT_FEATURES: Final[tuple[str, ...]] = (
     "device_pool",
 )
 """What this build has: without native kernels nothing is fused."""
-LOSSY_FEATURES: Final[tuple[str, ...]] = ("packed_state",) if has_native() else ()
+LOSSY_FEATURES: Final[tuple[str, ...]] = (
+    *(("packed_state",) if has_native() else ()),
+    "depth_clip",
+)
 """The same for features with limits of their own."""
 FEATURES: Final = (*EXACT_FEATURES, *LOSSY_FEATURES)
 
@@ -78,6 +81,7 @@ def mode_of(features: tuple[str, ...]) -> Mode:
         is_adaptive="adaptive_batching" in features,
         is_gc_tuned="gc_tuned" in features,
         is_fused="fused_sampling" in features,
+        is_depth_clipped="depth_clip" in features,
     )
 
 

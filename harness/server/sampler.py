@@ -10,6 +10,7 @@ import math
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kernels.backend import BACKENDS, has_native
+from kernels.depth_clip import DEFAULT_DEPTH
 from kernels.logit_bias import add_bias, build_logit_bias
 from kernels.logprobs import measure_logprobs
 from kernels.penalties import Penalties, apply_penalties, build_penalty_state
@@ -210,6 +211,7 @@ def _settings(sequences: AbstractSequence[Sequence]) -> NDArray[np.void]:
         top_k=[each.top_k for each in params],
         min_p=[each.min_p for each in params],
         top_p=[each.top_p for each in params],
+        depth=DEFAULT_DEPTH if sequences[0].mode.is_depth_clipped else math.inf,
         seed=[each.seed for each in params],
         position=[len(sequence.tokens) for sequence in sequences],
     )

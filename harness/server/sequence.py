@@ -33,6 +33,7 @@ class Mode(NamedTuple):
         is_adaptive: Whether measured step costs bound the prefill beside decoding sequences.
         is_gc_tuned: Whether the search for cyclic garbage waits for an idle moment.
         is_fused: Whether native kernels choose the tokens, with penalties on seen tokens only.
+        is_depth_clipped: Whether what is many nats below the likeliest token is never drawn.
     """
 
     layout: Layout = "contiguous"
@@ -40,6 +41,7 @@ class Mode(NamedTuple):
     is_adaptive: bool = False
     is_gc_tuned: bool = False
     is_fused: bool = False
+    is_depth_clipped: bool = False
 
 
 BASELINE: Final = Mode()

@@ -5,7 +5,9 @@
 namespace tailbreak {
 
 void bind_beam(nb::module_ &m);
+void bind_depth_clip(nb::module_ &m);
 void bind_divergence(nb::module_ &m);
+void bind_history_index(nb::module_ &m);
 void bind_entropy(nb::module_ &m);
 void bind_logit_bias(nb::module_ &m);
 void bind_logprobs(nb::module_ &m);
@@ -32,7 +34,9 @@ NB_MODULE(TAILBREAK_MODULE, m) {
     m.attr("ISA") = TAILBREAK_ISA_NAME;
     m.def("best_isa", &tailbreak::best_isa);
     tailbreak::bind_beam(m);
+    tailbreak::bind_depth_clip(m);
     tailbreak::bind_divergence(m);
+    tailbreak::bind_history_index(m);
     tailbreak::bind_entropy(m);
     tailbreak::bind_logit_bias(m);
     tailbreak::bind_logprobs(m);

@@ -9,6 +9,7 @@
 
 #include "arrays.hpp"
 #include "kv_record.hpp"
+#include "threads.hpp"
 #include "wide.hpp"
 
 using namespace nb::literals;
@@ -24,19 +25,7 @@ struct Rows {
     const float *keys[kTile], *values[kTile];
 };
 
-// float32 lies ready in the arena.
-struct Float32Kv {
-    const float *data;
-    int64_t n_heads, head_dim;
-
-    void fetch(const int64_t *slots, int n, int64_t head, Rows &rows) {
-        for (int t = 0; t < n; ++t) {
-            rows.keys[t] = data + (slots[t] * 2 * n_heads + head) * head_dim;
-            rows.values[t] = rows.keys[t] + n_heads * head_dim;
-        }
-    }
-};
-
+// Room for a tile that does not lie ready.
 struct Unpacked {
     float keys[kTile][kMostTiles * kTile], values[kTile][kMostTiles * kTile];
 
@@ -45,16 +34,28 @@ struct Unpacked {
     }
 };
 
+// float32 lies ready in the arena.
+struct Float32Kv {
+    const float *data;
+    int64_t n_heads, head_dim;
+
+    void fetch(const int64_t *slots, int n, int64_t head, Unpacked &, Rows &rows) const {
+        for (int t = 0; t < n; ++t) {
+            rows.keys[t] = data + (slots[t] * 2 * n_heads + head) * head_dim;
+            rows.values[t] = rows.keys[t] + n_heads * head_dim;
+        }
+    }
+};
+
 struct Bfloat16Kv {
     const uint16_t *data;
     int64_t n_heads, head_dim;
-    Unpacked tile;
 
     void widen(const uint16_t *source, float *target) const {
         for (int64_t i = 0; i < head_dim; ++i) target[i] = bits_float(uint32_t(source[i]) << 16);
     }
 
-    void fetch(const int64_t *slots, int n, int64_t head, Rows &rows) {
+    void fetch(const int64_t *slots, int n, int64_t head, Unpacked &tile, Rows &rows) const {
         for (int t = 0; t < n; ++t) {
             const uint16_t *key = data + (slots[t] * 2 * n_heads + head) * head_dim;
             widen(key, tile.keys[t]);
@@ -68,9 +69,8 @@ struct PackedKv {
     const uint8_t *data;
     int64_t n_heads;
     KvRecord record;
-    Unpacked tile;
 
-    void fetch(const int64_t *slots, int n, int64_t head, Rows &rows) {
+    void fetch(const int64_t *slots, int n, int64_t head, Unpacked &tile, Rows &rows) const {
         for (int t = 0; t < n; ++t) {
             const uint8_t *source = data + (slots[t] * n_heads + head) * record.size();
             record.unpack_key(source, tile.keys[t]);
@@ -102,19 +102,20 @@ inline void multiply(const float *query, const Wide *key, float *four) {
 
 // Attends `n_queries` heads of size kSize that share a key head. queries and results: rows.
 template <int kSize, class Kv>
-void attend(const float *queries, int n_queries, Kv &kv, int64_t head, const Context &context, float scale,
+void attend(const float *queries, int n_queries, const Kv &kv, int64_t head, const Context &context, float scale,
             float *results) {
     constexpr int kPieces = kSize / kWide;
     Wide sums[kMostQueries][kPieces] = {};
     float largest[kMostQueries], weight[kMostQueries] = {};
     for (int q = 0; q < n_queries; ++q) largest[q] = -INFINITY;
     Rows rows;
+    Unpacked tile;
     int64_t slots[kTile];
     float folded[kMostQueries][kTile][4] = {};
     for (int64_t begin = 0; begin < context.length; begin += kTile) {
         const int n = int(context.length - begin < kTile ? context.length - begin : kTile);
         context.slots_of(begin, n, slots);
-        kv.fetch(slots, n, head, rows);
+        kv.fetch(slots, n, head, tile, rows);
         for (int t = 0; t < n; ++t) {
             Wide key[kPieces];
             for (int i = 0; i < kPieces; ++i) key[i] = load_wide(rows.keys[t] + i * kWide);
@@ -179,26 +180,34 @@ void require_contexts(const Shapes &shapes, Indices first_slots, Indices lengths
             "paged_attention: got " + text(first_slots.size()) + " blocks, allowed " + text(n_blocks) + " for these lengths");
 }
 
+// About what one token of one head takes, in nanoseconds for each element of head_dim.
+constexpr double kPerElement = 0.7;
+
 template <int kSize, class Kv>
-void attend_all(const Shapes &shapes, ConstFloats queries, Kv kv, Indices first_slots, Indices lengths,
-                int64_t block_size, float scale, float *results) {
+void attend_all(const Shapes &shapes, ConstFloats queries, const Kv &kv, Indices first_slots, Indices lengths,
+                int64_t block_size, float scale, int64_t n_threads, float *results) {
     const int64_t group = shapes.n_heads / shapes.n_kv_heads;
-    int64_t first = 0;
-    for (int64_t s = 0; s < shapes.n_seqs; ++s) {
-        const Context context{first_slots.data() + first, lengths.data()[s], block_size};
-        first += (context.length + block_size - 1) / block_size;
-        for (int64_t head = 0; head < shapes.n_kv_heads; ++head)
-            for (int64_t q = 0; q < group; q += kMostQueries) {
-                const int64_t row = (s * shapes.n_heads + head * group + q) * kSize;
-                const int n = int(group - q < kMostQueries ? group - q : kMostQueries);
-                attend<kSize>(queries.data() + row, n, kv, head, context, scale, results + row);
-            }
+    std::vector<int64_t> first(shapes.n_seqs);
+    double work = 0.0;
+    for (int64_t s = 0, n_blocks = 0; s < shapes.n_seqs; ++s) {
+        first[s] = n_blocks;
+        n_blocks += (lengths.data()[s] + block_size - 1) / block_size;
+        work += double(lengths.data()[s]) * double(shapes.n_kv_heads * kSize) * kPerElement;
     }
+    run_parallel(shapes.n_seqs * shapes.n_kv_heads, work < kWorthThreads ? 1 : n_threads, [&](int64_t item) {
+        const int64_t s = item / shapes.n_kv_heads, head = item % shapes.n_kv_heads;
+        for (int64_t q = 0; q < group; q += kMostQueries) {
+            const int64_t row = (s * shapes.n_heads + head * group + q) * kSize;
+            const int n = int(group - q < kMostQueries ? group - q : kMostQueries);
+            attend<kSize>(queries.data() + row, n, kv, head,
+                          Context{first_slots.data() + first[s], lengths.data()[s], block_size}, scale, results + row);
+        }
+    });
 }
 
 template <class Kv>
 void dispatch(const Shapes &shapes, ConstFloats queries, const Kv &kv, Indices first_slots, Indices lengths,
-              int64_t block_size, float scale, Array<float, 3> results) {
+              int64_t block_size, float scale, int64_t n_threads, Array<float, 3> results) {
     require(shapes.head_dim % kTile == 0 && shapes.head_dim >= kTile && shapes.head_dim <= kMostTiles * kTile,
             "paged_attention: got head_dim " + text(shapes.head_dim) + ", allowed multiples of 16 up to 128");
     require(shapes.n_kv_heads >= 1 && shapes.n_heads % shapes.n_kv_heads == 0,
@@ -208,7 +217,8 @@ void dispatch(const Shapes &shapes, ConstFloats queries, const Kv &kv, Indices f
             "paged_attention: got results of another shape than the queries");
     require_contexts(shapes, first_slots, lengths, block_size);
     auto run = [&](auto size) {
-        attend_all<size()>(shapes, queries, kv, first_slots, lengths, block_size, scale, results.data());
+        attend_all<size()>(shapes, queries, kv, first_slots, lengths, block_size, scale, n_threads,
+                           results.data());
     };
     switch (shapes.head_dim) {
         case 16: return run(std::integral_constant<int, 16>{});
@@ -225,27 +235,26 @@ void dispatch(const Shapes &shapes, ConstFloats queries, const Kv &kv, Indices f
 // kv (n_slots, 2, n_kv_heads, head_dim), float32 or the bits of bfloat16
 template <class Element, class Kv>
 void attend_plain(ConstFloats queries, Array<const Element, 4> kv, Indices first_slots, Indices lengths,
-                  int64_t block_size, float scale, Array<float, 3> results) {
+                  int64_t block_size, float scale, int64_t n_threads, Array<float, 3> results) {
     const Shapes shapes{int64_t(queries.shape(0)), int64_t(queries.shape(1)), int64_t(kv.shape(2)),
                         int64_t(queries.shape(2)), int64_t(kv.shape(0))};
     require(kv.shape(1) == 2 && kv.shape(3) == queries.shape(2),
             "paged_attention: got keys and values of another head_dim than the queries");
-    Kv source{};
-    source.data = kv.data(), source.n_heads = shapes.n_kv_heads, source.head_dim = shapes.head_dim;
-    dispatch(shapes, queries, source, first_slots, lengths, block_size, scale, results);
+    const Kv source{kv.data(), shapes.n_kv_heads, shapes.head_dim};
+    dispatch(shapes, queries, source, first_slots, lengths, block_size, scale, n_threads, results);
 }
 
 // records (n_slots, n_kv_heads, record size)
 void attend_packed(ConstFloats queries, Array<const uint8_t, 3> records, Indices first_slots, Indices lengths,
-                   int64_t block_size, float scale, Array<float, 3> results) {
+                   int64_t block_size, float scale, int64_t n_threads, Array<float, 3> results) {
     const Shapes shapes{int64_t(queries.shape(0)), int64_t(queries.shape(1)), int64_t(records.shape(1)),
                         int64_t(queries.shape(2)), int64_t(records.shape(0))};
     const KvRecord record{shapes.head_dim};
     require(int64_t(records.shape(2)) == record.size(),
             "paged_attention: got records of " + text(records.shape(2)) + " bytes, allowed " + text(record.size()) +
                 " for head_dim " + text(shapes.head_dim));
-    PackedKv source{records.data(), shapes.n_kv_heads, record, {}};
-    dispatch(shapes, queries, source, first_slots, lengths, block_size, scale, results);
+    const PackedKv source{records.data(), shapes.n_kv_heads, record};
+    dispatch(shapes, queries, source, first_slots, lengths, block_size, scale, n_threads, results);
 }
 
 }  // namespace
@@ -254,7 +263,7 @@ void bind_paged_attention(nb::module_ &m) {
     using Released = nb::call_guard<nb::gil_scoped_release>;
     const auto bind = [&](auto function) {
         m.def("paged_attention", function, "queries"_a.noconvert(), "kv"_a.noconvert(), "first_slots"_a.noconvert(),
-              "lengths"_a.noconvert(), "block_size"_a, "scale"_a, "results"_a.noconvert(), Released());
+              "lengths"_a.noconvert(), "block_size"_a, "scale"_a, "n_threads"_a, "results"_a.noconvert(), Released());
     };
     bind(&attend_plain<float, Float32Kv>);
     bind(&attend_plain<uint16_t, Bfloat16Kv>);

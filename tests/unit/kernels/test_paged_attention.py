@@ -119,6 +119,18 @@ def test_every_build_gives_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> Non
     assert all(torch.equal(results[0], each) for each in results)
 
 
+@pytest.mark.skipif(len(builds.runnable()) < 2, reason="no native kernels")
+def test_threads_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work that is worth sharing gives the same result on one thread and on three."""
+    case = build([900, 1, 700, 800, 333], head_dim=64, kind="packed")
+    results = []
+    for n_threads in (1, 3, 3):
+        monkeypatch.setattr(torch, "get_num_threads", lambda n=n_threads: n)
+        results.append(paged_attention(case.queries, case.kv, case.table, backend="cpu"))
+    assert torch.equal(results[0], results[1])
+    assert torch.equal(results[0], results[2])
+
+
 def test_a_sequence_does_not_depend_on_its_batch(backend: Backend) -> None:
     """Alone and among others the result is the same; to the bit where it is native."""
     case = build([50, 3, 300])
