@@ -4,8 +4,9 @@
 
 On N(0, 1), on the embedded model's own keys and values, and with the engine: 160 requests for 32
 prompts, the n-th of which is asked for 1/n as often as the first, go through the same KV bytes,
-kept as float32 (`paged_kv`) and as packed records (`packed_state`). Everything is seeded; no clock is read. The last table counts collisions of the
-history index beside what its bits predict.
+kept as float32 (`paged_kv`) and as packed records (`packed_state`). The last table counts
+collisions of the history index beside what its bits predict. Everything is seeded; no clock is
+read.
 """
 
 from collections.abc import Callable, Iterator

@@ -8,6 +8,7 @@ from typing import Final, Protocol
 from kernels.bench.case import Case
 from kernels.bench.cases import (
     beam,
+    depth_clip,
     divergence,
     monte_carlo,
     paged_attention,
@@ -35,6 +36,7 @@ OPS: Final[dict[str, CaseBuilder]] = {
     "divergence": divergence.build_cases,
     "similarity": similarity.build_cases,
     "beam": beam.build_cases,
+    "depth_clip": depth_clip.build_cases,
 }
 
 
