@@ -60,4 +60,8 @@ def close_cuts(unfiltered: Tensor, params: SamplingParams) -> Tensor:
     if params.top_p < 1:
         mass = torch.softmax(ordered, dim=-1).cumsum(dim=-1)
         close |= ((mass - params.top_p).abs() < MASS_MARGIN).any(dim=-1)
+        last = (mass < params.top_p).sum(dim=-1, keepdim=True).clamp(max=ordered.shape[-1] - 2)
+        # Of two equals at the cut, either may be the one that is kept.
+        edge = ordered.gather(-1, last) - ordered.gather(-1, last + 1)
+        close |= edge[:, 0] < LOGIT_MARGIN
     return close

@@ -331,6 +331,8 @@ def test_close_calls() -> None:
         ({"top_p": 0.8}, np.log([0.5, 0.3, 0.2]).tolist(), True),
         ({"top_p": 0.79}, np.log([0.5, 0.3, 0.2]).tolist(), False),
         ({"top_k": 2, "top_p": 0.625}, np.log([0.5, 0.3, 0.2]).tolist(), True),
+        ({"top_p": 0.7}, [0.0, -1.0, -1.00005], True),
+        ({"top_p": 0.5}, [0.0, -1.0, -1.00005], False),
         ({}, [0.0, 0.0, 0.0], False),
     ],
 )
