@@ -8,12 +8,13 @@ comes in as an argument. Who gets the share is the scheduler's business.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from operator import mul
 from typing import Final, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-Vector = NDArray[np.float64]
+Vector = Sequence[float]
+Square = list[list[float]]
+"""Three by three in plain Python: numpy would spend a step's time on being called."""
 
 TARGET_STEP_S: Final = 0.1
 """What a step may take while answers are written: ten tokens a second are more than people read."""
@@ -54,43 +55,56 @@ class StepCosts:
     """
 
     def __init__(self, measured: Costs | None = None) -> None:
-        self._costs = np.array(measured or FIRST_COSTS)
-        self._variance = np.eye(len(self._costs)) * _MOST_VARIANCE
+        self._costs = measured or FIRST_COSTS
+        self._variance = [[_MOST_VARIANCE * (i == j) for j in range(3)] for i in range(3)]
         self._has_seen_any = measured is not None
 
     def observe(self, n_prefill: float, n_decode: float, seconds: float) -> None:
         """Take one step's measured time, or the mean of several steps."""
-        parts = np.array((1.0, n_prefill, n_decode)) * self._costs
-        predicted = float(parts.sum())
+        parts = list(map(mul, (1, n_prefill, n_decode), self._costs))
+        predicted = sum(parts)
         if not self._has_seen_any:
             self._has_seen_any = True
-            self._costs *= max(seconds, _LEAST_S) / predicted
+            scale = max(seconds, _LEAST_S) / predicted
+            self._costs = Costs(*(cost * scale for cost in self._costs))
             return
-        shares = parts / predicted
+        shares = [part / predicted for part in parts]
         ratio = min(max(seconds / predicted, 1 / _MOST_SURPRISE), _MOST_SURPRISE)
-        spread = self._variance @ shares
-        gain = spread / (_FADE + shares @ spread)
-        self._costs = np.maximum(self._costs * np.exp(gain * math.log(ratio)), _LEAST_S)
-        self._variance = _faded(self._variance, gain, shares)
+        spread = [_dot(row, shares) for row in self._variance]
+        surprise = _FADE + _dot(shares, spread)
+        gain = [each / surprise for each in spread]
+        self._costs = Costs(
+            *(max(cost * ratio**g, _LEAST_S) for cost, g in zip(self._costs, gain, strict=True))
+        )
+        self._variance = _faded(self._variance, gain, surprise)
 
     def estimate(self) -> Costs:
         """Give the costs as they are known now; each is positive."""
-        return Costs(*self._costs.tolist())
+        return self._costs
 
 
-def _faded(variance: NDArray[np.float64], gain: Vector, shares: Vector) -> NDArray[np.float64]:
-    """The variance after a step, no larger than it may be.
+def _dot(left: Vector, right: Vector) -> float:
+    return math.fsum(map(mul, left, right))
 
-    Joseph's form, (1 - g x') V (1 - g x')' + fade * g g', and an even mean with its transpose: the
-    shorter V - g x' V loses symmetry by rounding, which forgetting doubles every 34 steps until a
-    variance is negative.
-    Source: Bucy and Joseph, Filtering for stochastic processes, 1968.
+
+def _faded(variance: Square, gain: Vector, surprise: float) -> Square:
+    """The variance after a step, no larger than it may be: (V - surprise * g g') / fade.
+
+    Written so, with a product of two gains, entry and mirrored entry are the same number: what
+    loses its symmetry by rounding has it doubled by forgetting every 34 steps, until a variance is
+    negative.
     """
-    rest = np.eye(len(gain)) - np.outer(gain, shares)
-    grown = (rest @ variance @ rest.T) / _FADE + np.outer(gain, gain)
-    even = (grown + grown.T) / 2
-    shrink = np.sqrt(np.minimum(1.0, _MOST_VARIANCE / np.maximum(np.diag(even), _LEAST_S)))
-    return np.asarray(even * np.outer(shrink, shrink))
+    whole = [
+        [(entry - surprise * (g * h)) / _FADE for entry, h in zip(row, gain, strict=True)]
+        for row, g in zip(variance, gain, strict=True)
+    ]
+    shrink = [
+        math.sqrt(min(1.0, _MOST_VARIANCE / max(row[i], _LEAST_S))) for i, row in enumerate(whole)
+    ]
+    return [
+        [entry * (left * right) for entry, right in zip(row, shrink, strict=True)]
+        for row, left in zip(whole, shrink, strict=True)
+    ]
 
 
 class Allowance(NamedTuple):
