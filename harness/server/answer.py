@@ -144,7 +144,8 @@ class Answer:
             text = self._scanner.push(text)
         if text:
             events.append(self._delta(text))
-            self._note_first(item)
+            if self.first is None:
+                self._note_first(item)
         if self._scanner.has_stopped:
             self.finish_reason = "stop"
             self._job.stop()
@@ -157,7 +158,7 @@ class Answer:
 
     def _note_first(self, item: TokenItem) -> None:
         """Open the account of the time to the first text."""
-        if self.first is not None or item.account is None:
+        if item.account is None:
             return
         self.watch.lap("detokenize")
         first = Stopwatch(self._pauses, item.until_ns)

@@ -63,11 +63,17 @@ class Answers:
             await self._has_items.wait()
             self._has_items.clear()
             events = self._read()
-            is_open = any(answer.end is None for answer in self._answers)
+            is_open = self._is_open
             if not is_open:
                 self.last = _pop_finish(events, self._slowest)
             if events:
                 yield events
+
+    @property
+    def _is_open(self) -> bool:
+        """Whether any choice has not ended."""
+        answers = self._answers
+        return answers[0].end is None or any(answer.end is None for answer in answers)
 
     def _read(self) -> list[Delta | Finish]:
         """Read every choice."""

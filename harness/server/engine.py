@@ -190,8 +190,7 @@ class Engine:
             _charge_before(sequence, step_began_ns, before)
             # Who came in during this step's first lap was not here for all of that lap.
             late_ns = sequence.charged_until_ns - step_began_ns
-            for phase, duration_ns in watch.laps_ns.items():
-                sequence.charge(phase, duration_ns)
+            sequence.charge_all(watch.laps_ns)
             if late_ns > 0:
                 sequence.charge("stream", -late_ns)
             sequence.charged_until_ns = watch.last_ns

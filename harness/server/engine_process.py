@@ -34,6 +34,8 @@ from harness.server.sequence import SamplingParams, Segment, Sequence
 if TYPE_CHECKING:
     from collections.abc import Sequence as AbstractSequence
 
+    from harness.server.engine import StepEvents
+
 _READ_SIZE = 1 << 20
 
 
@@ -73,6 +75,10 @@ class FrontLink:
         """Write a frame, or keep what the socket does not take for later."""
         self._unsent += encode_frame(frame)
         self._flush()
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._socket.close()
 
     def _flush(self) -> None:
         while self._unsent:
@@ -122,14 +128,7 @@ def serve_front(link: FrontLink, engine: Engine, faults: Faults, collector: Coll
         collector.bound()
         events = engine.step(watch, was_idle=was_idle)
         watch.restart(events.until_ns)
-        link.send(
-            {
-                "until_ns": events.until_ns,
-                "tokens": events.tokens,
-                "ends": events.ends,
-                "gauges": gauges(engine),
-            }
-        )
+        link.send(step_frame(events, engine))
         was_idle = not engine.has_work
 
 
@@ -152,6 +151,16 @@ def obey(engine: Engine, commands: AbstractSequence[Frame]) -> None:
             engine.add(read_sequence(command))
         else:
             engine.cancel(command["id"])
+
+
+def step_frame(events: StepEvents, engine: Engine) -> Frame:
+    """Tell the front what a step brought."""
+    return {
+        "until_ns": events.until_ns,
+        "tokens": events.tokens,
+        "ends": events.ends,
+        "gauges": gauges(engine),
+    }
 
 
 def gauges(engine: Engine) -> dict[str, Any]:

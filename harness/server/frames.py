@@ -11,13 +11,14 @@ import struct
 from typing import Any, Final
 
 _HEADER: Final = struct.Struct(">I")
+_ENCODER: Final = json.JSONEncoder(separators=(",", ":"), check_circular=False)
 
 Frame = dict[str, Any]
 
 
 def encode_frame(frame: Frame) -> bytes:
     """Turn one frame into bytes."""
-    body = json.dumps(frame, separators=(",", ":")).encode()
+    body = _ENCODER.encode(frame).encode()
     return _HEADER.pack(len(body)) + body
 
 

@@ -74,8 +74,9 @@ class KvCache(Protocol):
     def release(self, sequence: Sequence) -> None:
         """Take all slots back."""
 
-    def n_held(self, sequences: list[Sequence]) -> int:
-        """Give the number of arena slots these sequences keep from others."""
+    @property
+    def n_held(self) -> int:
+        """Arena slots in the hands of sequences, each counted once."""
 
     def check_integrity(self, sequences: list[Sequence]) -> list[str]:
         """Name everything that does not add up; `sequences` are all that hold slots."""
@@ -115,15 +116,16 @@ class ContiguousCache:
         sequence.holding = []
         sequence.n_slots = 0
 
-    def n_held(self, sequences: list[Sequence]) -> int:
-        """Sum the capacities, used or not."""
-        return sum(sequence.n_slots for sequence in sequences)
+    @property
+    def n_held(self) -> int:
+        """Slots of all ranges, used or not."""
+        return self._arena.n_slots - self._ranges.n_free
 
     def check_integrity(self, sequences: list[Sequence]) -> list[str]:
         """Check the ranges and that exactly these sequences hold them."""
         problems = self._ranges.check_integrity()
-        held = self.n_held(sequences)
-        if held + self._ranges.n_free != self._arena.n_slots:
+        held = sum(sequence.n_slots for sequence in sequences)
+        if held != self.n_held:
             problems.append(f"{held} slots held, {self._ranges.n_free} free, sum is wrong")
         return problems
 
@@ -208,9 +210,10 @@ class PagedCache:
         sequence.n_entered = 0
         sequence.chain = ROOT
 
-    def n_held(self, sequences: list[Sequence]) -> int:
-        """Count each block once, shared or not."""
-        return len({block for sequence in sequences for block in sequence.holding}) * BLOCK_SIZE
+    @property
+    def n_held(self) -> int:
+        """Slots of all blocks with an owner, shared or not."""
+        return (self._blocks.n_blocks - self._blocks.n_free) * BLOCK_SIZE
 
     def check_integrity(self, sequences: list[Sequence]) -> list[str]:
         """Check the blocks against the sequences' tables, and what is entered against tokens."""

@@ -94,7 +94,7 @@ class Scheduler:
     @property
     def n_held(self) -> int:
         """Arena slots in the hands of resident sequences."""
-        return self._cache.n_held(self.resident)
+        return self._cache.n_held
 
     @property
     def n_kept(self) -> int:
@@ -148,11 +148,10 @@ class Scheduler:
 
     def _fill(self, chunks: dict[Sequence, int], budget: int) -> int:
         """Give tokens of the step to resident sequences; return what is left of the budget."""
-        candidates = sorted(
-            (sequence for sequence in self.resident if sequence not in chunks),
-            key=lambda sequence: (sequence.n_pending > 1, sequence.order),
-        )
-        for sequence in candidates:
+        left = [sequence for sequence in self.resident if sequence not in chunks]
+        decoding = [sequence for sequence in left if sequence.n_pending == 1]
+        longer = [sequence for sequence in left if sequence.n_pending > 1]
+        for sequence in decoding + longer:
             if budget == 0:
                 break
             if not sequence.holding:  # evicted for an older one, moments ago

@@ -162,6 +162,12 @@ class Sequence:
         """Add time to a phase."""
         self.phases_ns[phase] = self.phases_ns.get(phase, 0) + duration_ns
 
+    def charge_all(self, laps_ns: dict[str, int]) -> None:
+        """Add the laps of a step."""
+        phases_ns = self.phases_ns
+        for phase, duration_ns in laps_ns.items():
+            phases_ns[phase] = phases_ns.get(phase, 0) + duration_ns
+
     def append_generated(self, token_id: int) -> None:
         """Take a generated token; forced ones follow through `append_forced`."""
         self.tokens.append(token_id)
