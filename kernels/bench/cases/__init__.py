@@ -10,6 +10,8 @@ from kernels.bench.cases import (
     beam,
     depth_clip,
     divergence,
+    entropy,
+    logprobs,
     monte_carlo,
     paged_attention,
     penalties,
@@ -30,6 +32,8 @@ class CaseBuilder(Protocol):
 OPS: Final[dict[str, CaseBuilder]] = {
     "sampling": sampling.build_cases,
     "penalties": penalties.build_cases,
+    "logprobs": logprobs.build_cases,
+    "entropy": entropy.build_cases,
     "paged_attention": paged_attention.build_cases,
     "state_codec": state_codec.build_cases,
     "monte_carlo": monte_carlo.build_cases,
