@@ -5,12 +5,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.special import ndtri
 
 from harness.findings.breaks import find_breaks
 from harness.findings.cells import summarise_cells
-from harness.findings.comparison import compare_paths
+from harness.findings.comparison import compare_paths, pair_ratios
 from harness.findings.evidence import Evidence
 from harness.findings.finding import Cell, Comparison, LedgerRow
+from harness.findings.ledger import Pair
 from harness.findings.rules import RULES
 from harness.findings.verdict import judge
 from harness.plan.build import build_plan
@@ -86,6 +88,12 @@ def ttft(row: LedgerRow, q: float = 0.99) -> tuple[float, float, str]:
     return item.low, item.high, item.verdict
 
 
+def pairs_of(found: Comparison, cells: list[Cell]) -> list[Pair]:
+    """The pairs of cells that the ledger's rows compare."""
+    known = {cell.id: cell for cell in cells}
+    return [(known[row.reference], known[row.cell]) for row in found.ledger]
+
+
 def test_a_row_for_each_set_and_for_what_it_adds(
     ablation: tuple[Evidence, Comparison, list[Cell]],
 ) -> None:
@@ -127,17 +135,20 @@ def test_a_row_holds_every_latency_beside_its_median(
     ]
 
 
-def test_more_pairs_make_wider_intervals(
-    ablation: tuple[Evidence, Comparison, list[Cell]],
-) -> None:
-    """All rows hold together: beside one set alone the same ratio has the narrower interval."""
-    _, found, _ = ablation
-    few = planted(ABLATION.replace(", ".join(SETS), ", ".join(SETS[:2])))
-    (alone,) = [i for i in judged(few)[0].metrics if (i.metric, i.q) == ("ttft_s", 0.5)]
-    assert alone.low is not None
-    assert alone.high is not None
+def test_intervals_hold_together(ablation: tuple[Evidence, Comparison, list[Cell]]) -> None:
+    """Six rows share the error that one pair has alone, those over another set among them."""
+    evidence, found, cells = ablation
+    pair = (cells[0], cells[1])
+    (alone,) = pair_ratios(evidence, evidence, [pair], "ttft_s", 0.5)
+    first, *_ = pair_ratios(evidence, evidence, [pair] * 6, "ttft_s", 0.5)
+    assert alone is not None
+    assert first is not None
+    assert (alone.z, first.z) == pytest.approx((ndtri(1 - 0.05 / 2), ndtri(1 - 0.05 / 12)))
     low, high, _ = ttft(found.ledger[0], 0.5)
-    assert math.log(high / low) > 1.2 * math.log(alone.high / alone.low)
+    z_se = math.log(high / low) / 2
+    everyone = pair_ratios(evidence, evidence, pairs_of(found, cells), "ttft_s", 0.5)[0]
+    assert everyone is not None
+    assert z_se == pytest.approx(first.z * everyone.log_se)
 
 
 def test_one_set_has_no_ledger() -> None:
