@@ -14,12 +14,12 @@ from kernels.depth_clip import (
     reference_clip_logits,
 )
 from kernels.sampling import build_settings, probabilities
-from tests.unit.kernels import builds
+from tests.kernel_builds import each_build, use
 
 
-@pytest.fixture(params=builds.runnable())
+@pytest.fixture(params=each_build.args[1])
 def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Backend:
-    return builds.select(request.param, monkeypatch)
+    return use(request.param, monkeypatch)
 
 
 def field(shape: tuple[int, int], seed: int) -> tuple[np.ndarray, np.ndarray]:

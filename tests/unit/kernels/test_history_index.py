@@ -13,12 +13,12 @@ from kernels.history_index import (
     reference_hash,
     unpack_index,
 )
-from tests.unit.kernels import builds
+from tests.kernel_builds import each_build, use
 
 
-@pytest.fixture(params=builds.runnable())
+@pytest.fixture(params=each_build.args[1])
 def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Backend:
-    return builds.select(request.param, monkeypatch)
+    return use(request.param, monkeypatch)
 
 
 def hashes_of(histories: np.ndarray, backend: Backend) -> torch.Tensor:

@@ -5,18 +5,19 @@ import pytest
 import torch
 
 from harness.base.rng import generator
+from kernels import cpu
 from kernels import paged_attention as op
-from kernels.backend import Backend, record_calls
+from kernels.backend import Backend, has_native, record_calls
 from kernels.kv_record import read_kv, record_size, write_kv
 from kernels.paged_attention import ContextTable, paged_attention, reference_paged_attention
-from tests.unit.kernels import builds
+from tests.kernel_builds import can_run, each_build, use
 
 FORMATS = ("float32", "bfloat16", "packed")
 
 
-@pytest.fixture(params=builds.runnable())
+@pytest.fixture(params=each_build.args[1])
 def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Backend:
-    return builds.select(request.param, monkeypatch)
+    return use(request.param, monkeypatch)
 
 
 class Case(NamedTuple):
@@ -108,18 +109,18 @@ def test_the_arena_may_end_inside_the_last_block(backend: Backend) -> None:
     np.testing.assert_allclose(actual.numpy(), case.expected(), rtol=2e-5, atol=2e-6)
 
 
-@pytest.mark.skipif(len(builds.runnable()) < 2, reason="no native kernels")
+@pytest.mark.skipif(not has_native(), reason=str(cpu.PROBLEM))
 def test_every_build_gives_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sums have one order: the widths of registers change no bit."""
     case = build([1, 100, 257])
     results = []
-    for name in builds.runnable()[1:]:
-        asked = builds.select(name, monkeypatch)
+    for name in filter(can_run, cpu.ISAS):
+        asked = use(name, monkeypatch)
         results.append(paged_attention(case.queries, case.kv, case.table, backend=asked))
     assert all(torch.equal(results[0], each) for each in results)
 
 
-@pytest.mark.skipif(len(builds.runnable()) < 2, reason="no native kernels")
+@pytest.mark.skipif(not has_native(), reason=str(cpu.PROBLEM))
 def test_threads_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
     """Work that is worth sharing gives the same result on one thread and on three."""
     case = build([900, 1, 700, 800, 333], head_dim=64, kind="packed")

@@ -19,12 +19,12 @@ from kernels.state_codec import (
     unpack_fp8,
     unpack_int4,
 )
-from tests.unit.kernels import builds
+from tests.kernel_builds import each_build, use
 
 
-@pytest.fixture(params=builds.runnable())
+@pytest.fixture(params=each_build.args[1])
 def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Backend:
-    return builds.select(request.param, monkeypatch)
+    return use(request.param, monkeypatch)
 
 
 def boundary_patterns() -> np.ndarray:
