@@ -100,6 +100,18 @@ inline void multiply(const float *query, const Wide *key, float *four) {
     fold_to_4(products, four);
 }
 
+// Adds a tile's values by their weights, small heads in two sums: one waits for every addition.
+template <int kSize>
+inline void add_values(const float *weights, const Rows &rows, int n, Wide *sums) {
+    constexpr int kPieces = kSize / kWide, kSums = kSize <= 64 ? 2 : 1;
+    Wide part[kSums][kPieces] = {};
+    for (int t = 0; t < n; t += kSums)
+        for (int s = 0; s < kSums && t + s < n; ++s)
+            for (int i = 0; i < kPieces; ++i) part[s][i] += weights[t + s] * load_wide(rows.values[t + s] + i * kWide);
+    for (int s = 0; s < kSums; ++s)
+        for (int i = 0; i < kPieces; ++i) sums[i] += part[s][i];
+}
+
 // Attends `n_queries` heads of size kSize that share a key head. queries and results: rows.
 template <int kSize, class Kv>
 void attend(const float *queries, int n_queries, const Kv &kv, int64_t head, const Context &context, float scale,
@@ -139,9 +151,7 @@ void attend(const float *queries, int n_queries, const Kv &kv, int64_t head, con
             for (int t = 0; t < kTile; ++t) weights[q][t] = exp_of_negative(scores[t] - largest[q]);
             weight[q] += sum_tile(weights[q]);
         }
-        for (int q = 0; q < n_queries; ++q)
-            for (int t = 0; t < n; ++t)
-                for (int i = 0; i < kPieces; ++i) sums[q][i] += weights[q][t] * load_wide(rows.values[t] + i * kWide);
+        for (int q = 0; q < n_queries; ++q) add_values<kSize>(weights[q], rows, n, sums[q]);
     }
     for (int q = 0; q < n_queries; ++q)
         for (int i = 0; i < kPieces; ++i) store_wide(results + q * kSize + i * kWide, sums[q][i] / weight[q]);

@@ -28,12 +28,28 @@ inline Wide load_wide(const float *source) {
 
 inline void store_wide(float *target, Wide value) { std::memcpy(target, &value, sizeof value); }
 
+// The two halves of a vector; copies that compilers turn into register moves.
+template <class Half, class Whole>
+inline Half half_sum(Whole value) {
+    Half halves[2];
+    std::memcpy(halves, &value, sizeof value);
+    return halves[0] + halves[1];
+}
+
+using Four = float __attribute__((vector_size(16)));
+using Eight = float __attribute__((vector_size(32)));
+
 // Folds 16 lanes to 4: lane i is (i + (i + 8)) + ((i + 4) + (i + 12)).
-inline void fold_to_4(const Wide *parts, float *four) {
-    float lanes[kTile];
-    for (int i = 0; i < kParts; ++i) store_wide(lanes + i * kWide, parts[i]);
-    for (int i = 0; i < 8; ++i) lanes[i] += lanes[i + 8];
-    for (int i = 0; i < 4; ++i) four[i] = lanes[i] + lanes[i + 4];
+template <class Part>
+inline void fold_to_4(const Part *parts, float *four) {
+    Four sum;
+    if constexpr (kWide == 16)
+        sum = half_sum<Four>(half_sum<Eight>(parts[0]));
+    else if constexpr (kWide == 8)
+        sum = half_sum<Four>(parts[0] + parts[1]);
+    else
+        sum = (parts[0] + parts[2]) + (parts[1] + parts[3]);
+    std::memcpy(four, &sum, sizeof sum);
 }
 
 inline float sum_tile(const float *values) {
