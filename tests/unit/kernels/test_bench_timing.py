@@ -1,4 +1,5 @@
 import math
+import time
 
 import numpy as np
 import pytest
@@ -50,3 +51,14 @@ def test_a_ratio_is_taken_within_rounds(n_threads: int, expected: float) -> None
         for wall, processor in ((1.0, 1.0), (3.0, 2.0))
     )
     assert ours.ratio_to(theirs).value == expected
+
+
+def test_an_interrupted_first_call_does_not_leave_one_call_a_round() -> None:
+    """A first call that waits for a tenth of a second is no measure of the following ones."""
+    waits = iter([0.1])
+
+    def run() -> None:
+        time.sleep(next(waits, 0.0))
+
+    (timing,) = time_alternating([Contender(name="a", run=run)], n_rounds=6, slice_s=0.002).values()
+    assert timing.n_calls > 1
