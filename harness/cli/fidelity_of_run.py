@@ -36,8 +36,9 @@ def compare_answers(
         check=False,
     )
     if done.returncode not in {ExitCode.PASS, ExitCode.UNDECIDED} or not folder.has(FILE):
-        said = (done.stderr or "").strip().removeprefix("tailbreak: ")
-        raise SetupError(f"the answers could not be compared (fidelity = true): {said}".strip(": "))
+        said = (done.stderr or "see above").strip()
+        said = said.removeprefix("tailbreak: ") if "tailbreak: " in said else said[-500:]
+        raise SetupError(f"the answers could not be compared (fidelity = true): {said}")
     for path in read_fidelity(folder).paths:
         typer.echo(f"answers of {path.asked}: {path.verdict}", err=True)
 
