@@ -211,7 +211,7 @@ def _reply(
         "id": generation.request_id,
         "created": front.clock.realtime_ns() // 10**9,
         "model": front.options.model_name,
-        "system_fingerprint": front.fingerprint,
+        "system_fingerprint": front.fingerprint + generation.placement.pool.mark,
     }
     shapes = family(head, None if body.n_logprobs is None else front.tokenizer)
     if body.stream:

@@ -32,12 +32,17 @@ _log = logging.getLogger(__name__)
 
 
 class Pool:
-    """One engine process as the front sees it."""
+    """One engine process as the front sees it.
+
+    Attributes:
+        mark: What its answers add to the model's fingerprint: other dtypes give other answers.
+    """
 
     def __init__(self, options: ServerOptions, link: EngineLink) -> None:
         (own,) = options.pool
         self.name = own.name
         self.dtype: Dtype = own.dtype
+        self.mark = "" if own.dtype == "float32" else f"_{SHORT_DTYPES[own.dtype]}"
         self.kv_tokens = options.kv_tokens
         self.n_slots = options.max_num_seqs
         self.link = link
