@@ -80,6 +80,7 @@ class Engine:
             arena,
             max_num_seqs=options.max_num_seqs,
             max_num_batched_tokens=options.max_num_batched_tokens,
+            alloc_every=options.faults.alloc_every,
         )
         self._runner = ModelRunner(model, arena, max_model_len)
         self.sampler: Chooser = Sampler(

@@ -113,7 +113,7 @@ def serve_front(link: FrontLink, engine: Engine, faults: Faults, collector: Coll
     """Step until the front closes the socket."""
     pauses = GcPauses().install()
     watch = SlowedStopwatch(pauses, faults.slowdowns) if faults.slowdowns else Stopwatch(pauses)
-    planned = PlannedPauses(faults, watch.last_ns)
+    planned = PlannedPauses(faults, watch.last_ns, engine.scheduler.evict_all)
     was_idle = True
     while True:
         commands = next_commands(link, engine, collector)

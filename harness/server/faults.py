@@ -2,7 +2,8 @@
 
 So that a harness can be checked against a truth it did not choose: each fault's time is charged to
 a known phase. Off without the option, and out of reach of any request. Here: the words, and the
-faults of the engine. The journal obeys `store_delay_s`, the streams `drop_every`.
+faults of the engine. The journal obeys `store_delay_s`, the streams `drop_every`, the scheduler
+`alloc_every`.
 """
 
 from __future__ import annotations
@@ -17,13 +18,15 @@ from typing import TYPE_CHECKING, Final
 from harness.server.phases import Stopwatch
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from harness.server.phases import GcPauses
 
 SLOWABLE_PHASES: Final = ("embed", "mask", "attention", "ffn", "kv", "penalty", "sample")
 ALLOWED: Final = (
     f"a comma list of PHASE:X% (PHASE one of {', '.join(SLOWABLE_PHASES)}; X up to 1000), "
-    "stall:D@P, gc:D@P, store:D and drop:1/N (D and P such as 300ms or 5s, at most an hour, D "
-    "shorter than P), each at most once"
+    "stall:D@P, gc:D@P, exhaust:D@P, store:D, alloc:1/N and drop:1/N (D and P such as 300ms or "
+    "5s, at most an hour, D shorter than P; N of alloc at least 2), each at most once"
 )
 _MOST_PERCENT: Final = 1000
 _N_GARBAGE: Final = 2000
@@ -48,6 +51,8 @@ class Faults:
         slowdowns: Added share of each slowed phase: 0.4 makes it 1.4 times as long.
         stall: The engine does nothing; charged to `stall`.
         gc: Garbage is made and collected; charged to `gc`.
+        exhaust: Every sequence loses its KV memory and nobody gets any; charged to `kv_wait`.
+        alloc_every: Every so many allocations of KV memory one fails, as if none were free.
         store_delay_s: Added to every write of the journal.
         drop_every: Every so many streams one is cut before its end.
     """
@@ -56,6 +61,8 @@ class Faults:
     slowdowns: Mapping[str, float] = field(default_factory=dict)
     stall: Pause | None = None
     gc: Pause | None = None
+    exhaust: Pause | None = None
+    alloc_every: int | None = None
     store_delay_s: float = 0.0
     drop_every: int | None = None
 
@@ -98,7 +105,7 @@ def _read_share(word: str) -> float:
 def _read_event(word: str) -> dict[str, object]:
     """Read one of the faults that are no slowdown; the field it sets."""
     name, _, value = word.partition(":")
-    if name in {"stall", "gc"}:
+    if name in {"stall", "gc", "exhaust"}:
         duration, _, period = value.partition("@")
         pause = Pause(
             duration_s=_read_duration(duration, word), period_s=_read_duration(period, word)
@@ -108,10 +115,10 @@ def _read_event(word: str) -> dict[str, object]:
         return {name: pause}
     if name == "store":
         return {"store_delay_s": _read_duration(value, word)}
-    match = re.fullmatch(r"drop:1/([1-9][0-9]{0,8})", word)
-    if match is None:
+    match = re.fullmatch(r"(drop|alloc):1/([1-9][0-9]{0,8})", word, re.ASCII)
+    if match is None or match.groups() == ("alloc", "1"):  # nobody would ever get memory
         raise _refusal(word)
-    return {"drop_every": int(match[1])}
+    return {f"{name}_every": int(match[2])}
 
 
 def _read_duration(text: str, word: str) -> float:
@@ -146,14 +153,18 @@ class SlowedStopwatch(Stopwatch):
 
 
 class PlannedPauses:
-    """The engine's stalls and collections: each before the first step after its period."""
+    """The engine's pauses: each before the first step after its period.
 
-    def __init__(self, faults: Faults, start_ns: int) -> None:
-        self._pauses = [
-            (phase, pause)
-            for phase, pause in (("stall", faults.stall), ("gc", faults.gc))
-            if pause is not None
-        ]
+    Args:
+        faults: What is planted.
+        start_ns: When the periods begin.
+        evict_all: Takes every sequence's KV memory.
+    """
+
+    def __init__(self, faults: Faults, start_ns: int, evict_all: Callable[[], None]) -> None:
+        planned = (("stall", faults.stall), ("gc", faults.gc), ("kv_wait", faults.exhaust))
+        self._pauses = [(phase, pause) for phase, pause in planned if pause is not None]
+        self._evict_all = evict_all
         self._due_ns = {phase: start_ns + _in_ns(pause.period_s) for phase, pause in self._pauses}
 
     def take(self, watch: Stopwatch) -> None:
@@ -165,6 +176,8 @@ class PlannedPauses:
             if phase == "gc":
                 _collect_for(pause.duration_s)
             else:
+                if phase == "kv_wait":
+                    self._evict_all()
                 time.sleep(pause.duration_s)
             watch.lap(phase)
             while self._due_ns[phase] <= began_ns:

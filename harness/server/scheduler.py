@@ -15,6 +15,7 @@ from bisect import insort
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from harness.server.adaptive_batching import Allowance, StepCosts, allow_prefill
+from harness.server.failing_cache import FailingCache
 from harness.server.kv_arena import ContiguousCache, KvArena, KvCache, PagedCache
 from harness.server.sequence import BASELINE
 
@@ -57,14 +58,25 @@ class Schedule(NamedTuple):
 class Scheduler:
     """Decides; owns the line of waiting sequences and the set of resident ones."""
 
-    def __init__(self, arena: KvArena, *, max_num_seqs: int, max_num_batched_tokens: int) -> None:
+    def __init__(
+        self,
+        arena: KvArena,
+        *,
+        max_num_seqs: int,
+        max_num_batched_tokens: int,
+        alloc_every: int | None = None,
+    ) -> None:
         self._paged: Final[dict[Layout, PagedCache]] = {
             "paged": PagedCache(arena.n_slots),
             "packed": PagedCache(arena.n_packed_slots),
         }
-        self._caches: Final[dict[Layout, KvCache]] = {
+        caches: dict[Layout, KvCache] = {
             "contiguous": ContiguousCache(arena),
             **self._paged,
+        }
+        self._caches: Final[dict[Layout, KvCache]] = {
+            layout: cache if alloc_every is None else FailingCache(cache, alloc_every)
+            for layout, cache in caches.items()
         }
         self._max_num_seqs = max_num_seqs
         self._budget = max_num_batched_tokens
@@ -223,6 +235,11 @@ class Scheduler:
         victim.n_evictions += 1
         self.n_evictions += 1
         self.add(victim)
+
+    def evict_all(self) -> None:
+        """Take everybody's memory: a planted fault."""
+        for victim in list(self.resident):
+            self._evict(victim)
 
     def check_integrity(self) -> list[str]:
         """Name everything about lines and memory that does not add up."""

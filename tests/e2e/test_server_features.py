@@ -16,7 +16,7 @@ from tests.e2e.plain_client import WORDS, Client, ask
 
 pytestmark = pytest.mark.e2e
 
-FAULTS = "attention:200%,stall:60ms@200ms,gc:20ms@300ms"
+FAULTS = "attention:200%,stall:60ms@200ms,gc:20ms@300ms,exhaust:60ms@400ms,alloc:1/5"
 CACHED = "prefix_cache,paged_kv"
 
 
@@ -96,7 +96,8 @@ def test_planted_faults_are_told_and_charged_to_their_phases(client: Client) -> 
         assert f"faults are planted: {FAULTS}" in broken.last_errors()
     assert sum(each["stall"] for each in slowed) >= 0.06
     assert sum(each["gc"] for each in slowed) >= 0.02
-    assert sum(each["stall"] for each in plain) == 0
+    assert sum(each["kv_wait"] for each in slowed) >= 0.06
+    assert sum(each["stall"] + each["kv_wait"] for each in plain) == 0
     # Three times as long by the plan; the feed-forward layers beside it cancel the machine's moods.
     weight = [
         statistics.median(each["attention"] / each["ffn"] for each in group)

@@ -19,10 +19,12 @@ from harness.server.faults import (
 from harness.server.options import ServerOptions
 from harness.server.phases import GcPauses, Stopwatch
 from harness.server.process import to_arguments
-from harness.server.sequence import SamplingParams
+from harness.server.sequence import Mode, SamplingParams
 from tests.unit.server import build
 
-ALL_WORDS = "attention:40%,ffn:2.5%,stall:300ms@5s,gc:100ms@2s,store:20ms,drop:1/50"
+ALL_WORDS = (
+    "attention:40%,ffn:2.5%,stall:300ms@5s,gc:100ms@2s,exhaust:1s@3s,store:20ms,alloc:1/9,drop:1/50"
+)
 
 
 def test_every_word_is_read() -> None:
@@ -31,6 +33,8 @@ def test_every_word_is_read() -> None:
     assert read.slowdowns == {"attention": 0.4, "ffn": 0.025}
     assert read.stall == Pause(duration_s=0.3, period_s=5.0)
     assert read.gc == Pause(duration_s=0.1, period_s=2.0)
+    assert read.exhaust == Pause(duration_s=1.0, period_s=3.0)
+    assert read.alloc_every == 9
     assert read.store_delay_s == pytest.approx(0.02)
     assert read.drop_every == 50
     assert read_faults(str(read)) == read
@@ -51,6 +55,7 @@ def test_nothing_is_planted_by_default() -> None:
         *("attention:40%,attention:20%", "stall:1ms@1s,stall:1ms@1s", "attention:40%;ffn:40%"),
         *("stall:99999999999s@999999999999s", "store:3601s", "store:" + "9" * 400 + "s"),
         *("attention:٤٠%", "store:٢s", "drop:1/٤"),
+        *("alloc:1/1", "alloc:1/0", "alloc:2/5", "alloc", "exhaust:1s@1s", "exhaust"),
     ],
 )
 def test_a_bad_word_is_refused(text: str) -> None:
@@ -109,6 +114,10 @@ def test_every_slowable_phase_is_one_the_engine_runs() -> None:
     )
 
 
+def nothing() -> None:
+    """Stand in for the scheduler where nobody is resident."""
+
+
 @pytest.mark.parametrize("phase", ["stall", "gc"])
 def test_pauses_come_once_a_period_and_are_charged_to_their_phase(phase: str) -> None:
     """Nothing before the period is over, then one pause of at least the duration."""
@@ -117,11 +126,11 @@ def test_pauses_come_once_a_period_and_are_charged_to_their_phase(phase: str) ->
         watch = Stopwatch(pauses)
         start_ns = watch.last_ns
         read = read_faults(f"{phase}:30ms@100s")
-        planned = PlannedPauses(read, start_ns)
+        planned = PlannedPauses(read, start_ns, nothing)
         planned.take(watch)
         assert watch.laps_ns == {}
         # Three periods have passed; what was missed is not made up for.
-        planned = PlannedPauses(read, start_ns - 350 * 10**9)
+        planned = PlannedPauses(read, start_ns - 350 * 10**9, nothing)
         planned.take(watch)
         assert watch.laps_ns[phase] >= 30_000_000
         assert set(watch.laps_ns) <= {"stream", "stall", "gc"}
@@ -135,19 +144,22 @@ def test_pauses_come_once_a_period_and_are_charged_to_their_phase(phase: str) ->
 def test_the_planted_collection_is_a_real_one() -> None:
     """The interpreter's own collector runs, and finds what it is to find."""
     before = gc.get_stats()[0]["collected"]
-    planned = PlannedPauses(read_faults("gc:5ms@1s"), start_ns=time.perf_counter_ns() - 2 * 10**9)
+    planned = PlannedPauses(read_faults("gc:5ms@1s"), time.perf_counter_ns() - 2 * 10**9, nothing)
     planned.take(Stopwatch(GcPauses()))
     assert gc.get_stats()[0]["collected"] > before
 
 
-def test_a_sequence_s_account_holds_the_planted_stall() -> None:
-    """Everybody resident is charged the stall, and the phases still partition the time."""
+@pytest.mark.parametrize(("word", "phase"), [("stall", "stall"), ("exhaust", "kv_wait")])
+def test_a_sequence_s_account_holds_the_planted_pause(word: str, phase: str) -> None:
+    """Everybody resident is charged the pause, and the phases still partition the time."""
     subject = build.engine()
     watch = Stopwatch(GcPauses())
     each = build.sequence(0, build.prompt(20), 6)
     each.charged_until_ns = began_ns = watch.last_ns
     subject.add(each)
-    planned = PlannedPauses(read_faults("stall:20ms@100s"), watch.last_ns - 200 * 10**9)
+    faults = read_faults(f"{word}:20ms@100s")
+    start_ns = watch.last_ns - 200 * 10**9
+    planned = PlannedPauses(faults, start_ns, subject.scheduler.evict_all)
     account: dict[int, dict[str, int]] = {}
     until_ns = 0
     while subject.has_work:
@@ -156,5 +168,47 @@ def test_a_sequence_s_account_holds_the_planted_stall() -> None:
         until_ns = events.until_ns
         watch.restart(until_ns)
         account = {**account, **{end.id: end.account for end in events.ends}}
-    assert account[0]["stall"] >= 20_000_000
+    assert account[0][phase] >= 20_000_000
     assert sum(account[0].values()) == until_ns - began_ns
+
+
+def test_exhausted_memory_is_taken_from_all_and_changes_no_token() -> None:
+    """Every resident sequence is evicted and recomputed; the books stay right."""
+    sequences = [build.sequence(number, build.prompt(30, salt=number), 8) for number in range(3)]
+    expected = build.run_dry(build.engine(), sequences).tokens
+    again = [build.sequence(number, build.prompt(30, salt=number), 8) for number in range(3)]
+    subject = build.engine()
+    for each in again:
+        subject.add(each)
+    watch = Stopwatch(GcPauses())
+    for _ in range(4):
+        subject.step(watch)
+    assert len(subject.scheduler.resident) == 3
+    subject.scheduler.evict_all()
+    assert subject.scheduler.n_held == 0
+    assert subject.scheduler.check_integrity() == []
+    build.run_dry(subject, [])
+    assert [each.n_evictions for each in again] == [1, 1, 1]
+    assert {each.id: each.tokens[each.n_prompt :] for each in again} == expected
+
+
+@pytest.mark.parametrize("mode", build.MODES)
+@pytest.mark.parametrize("every", [2, 3, 5])
+def test_failing_allocations_evict_and_change_no_token(mode: Mode, every: int) -> None:
+    """In every mode, alone and together, sequences come to their end with the same tokens."""
+
+    def outcome(faults: str) -> tuple[build.Outcome, int]:
+        subject = build.engine(faults=faults)
+        asked = [
+            build.sequence(number, build.prompt(30, salt=number), 90, mode=mode)
+            for number in range(3)
+        ]
+        return build.run_dry(subject, asked), subject.scheduler.n_evictions
+
+    (plain, n_plain), (broken, n_broken) = outcome(""), outcome(f"alloc:1/{every}")
+    assert n_plain == 0
+    assert n_broken > 0
+    for number, tokens in plain.tokens.items():
+        close = build.first_close_call(build.prompt(30, salt=number), tokens)
+        assert broken.tokens[number][:close] == tokens[:close]
+        assert len(broken.tokens[number]) == 90
