@@ -15,7 +15,7 @@ from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from harness.server.accel import EXACT_FEATURES, HEADER, LOSSY_FEATURES
+from harness.server.accel import FEATURES, HEADER, LOSSY_FEATURES
 from harness.server.api_error import ApiError
 from harness.server.body import BodyT, parse_body, shown_name
 from harness.server.gate import Gate
@@ -265,7 +265,7 @@ def _add_state_routes(app: FastAPI, front: Front) -> None:
             "created": front.started_unix_s,
             "owned_by": "tailbreak",
             "max_model_len": front.max_model_len,
-            "accel_features": [*EXACT_FEATURES, *front.pools.named],
+            "accel_features": [*FEATURES, *front.pools.named],
             "accel_lossy_features": list(LOSSY_FEATURES),
         }
         return Json({"object": "list", "data": [entry]})
