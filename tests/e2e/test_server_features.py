@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from harness.server.accel import EXACT_FEATURES
+from harness.server.accel import EXACT_FEATURES, LOSSY_FEATURES
 from harness.server.options import ServerOptions
 from harness.server.process import RunningServer, start_server
 from tests.e2e.plain_client import WORDS, Client, ask
@@ -68,6 +68,19 @@ def test_features_answer_alike_one_by_one_and_together(client: Client, accel: st
     with ThreadPoolExecutor(len(bodies)) as pool:
         together = list(pool.map(text, bodies, [accel] * len(bodies)))
     assert together == alone
+
+
+@pytest.mark.parametrize("name", LOSSY_FEATURES)
+def test_lossy_features_are_told_and_run_only_when_named(client: Client, name: str) -> None:
+    """The answer says exactly what was named; `true` has none; the models route lists them."""
+    for accel, features in ((name, [name]), (f"true,{name}", [*EXACT_FEATURES, name])):
+        reply = client.post("/v1/infer", ask(), accel=accel)
+        assert reply.headers["x-mc-features"] == ",".join(features)
+        assert reply.json["timings"]["features"] == features
+        assert reply.json["n_output_tokens"] > 0
+    assert name not in client.post("/v1/infer", ask(), accel="true").headers["x-mc-features"]
+    (model,) = client.get("/v1/models").json["data"]
+    assert model["accel_lossy_features"] == list(LOSSY_FEATURES)
 
 
 def test_a_prefix_cache_without_blocks_is_refused(client: Client) -> None:

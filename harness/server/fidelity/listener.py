@@ -62,9 +62,8 @@ class Listener:
             return []
         raw = logits.clone()
         weights = self.weigh(raw, sequences)
-        unfiltered = (
-            self.weigh(raw, list(map(_unfiltered, sequences))) if self._has_filters else weights
-        )
+        has_filters = self._has_filters or sequences[0].mode.is_depth_clipped
+        unfiltered = self.weigh(raw, list(map(_unfiltered, sequences))) if has_filters else weights
         chosen = self._sampler.choose(logits, sequences, watch)
         for row, sequence in enumerate(sequences):
             heard = Heard(
@@ -89,7 +88,8 @@ class Listener:
 
 
 def _unfiltered(sequence: Sequence) -> Sequence:
-    """The same sequence with every filter off."""
+    """The same sequence with every filter off, a depth clip too."""
     twin = copy.copy(sequence)
+    twin.mode = sequence.mode._replace(is_depth_clipped=False)
     twin.params = replace(sequence.params, top_k=0, top_p=1.0, min_p=0.0)
     return twin
