@@ -76,10 +76,6 @@ class FrontLink:
         self._unsent += encode_frame(frame)
         self._flush()
 
-    def close(self) -> None:
-        """Close the socket."""
-        self._socket.close()
-
     def _flush(self) -> None:
         while self._unsent:
             try:

@@ -26,13 +26,13 @@ class Books(EngineDecode):
 
     def __enter__(self) -> Self:
         """Open the socket pair."""
-        self._front, end = socket.socketpair()
-        self._link = FrontLink(end)
+        self._front, self._end = socket.socketpair()
+        self._link = FrontLink(self._end)
         return self
 
     def __exit__(self, *_: object) -> None:
         """Close it."""
-        self._link.close()
+        self._end.close()
         self._front.close()
 
     def step(self) -> tuple[StepEvents, float]:
