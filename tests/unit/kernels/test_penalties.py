@@ -384,3 +384,27 @@ def _seconds(state: PenaltyState, tokens: list[int]) -> float:
         state.accept(token_id)
     state.rollback(len(tokens))
     return time.process_time() - began
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 10, 50])
+@pytest.mark.parametrize("decay", [0.7, 0.8, 0.95])
+def test_the_slopes_of_a_decayed_penalty_are_bounded(decay: float, count: int) -> None:
+    """They are at most 1 / (1 - d) in f and f / (1 - d)^2 in d, and 0 at c = 0."""
+
+    def penalty(frequency: float, decay: float) -> float:
+        penalties = Penalties(frequency=frequency, decay=decay)
+        zeros = np.zeros((1, 1))
+        return -reference_penalties(
+            zeros, prompt_ids=[[]], output_ids=[[0] * count], penalties=[penalties]
+        ).item()
+
+    step = 1e-6
+    by_frequency = (penalty(0.1 + step, decay) - penalty(0.1 - step, decay)) / (2 * step)
+    by_decay = (penalty(0.1, decay + step) - penalty(0.1, decay - step)) / (2 * step)
+    total = (1 - decay**count) / (1 - decay)
+    assert by_frequency == pytest.approx(total, rel=1e-6)
+    assert by_decay == pytest.approx(
+        0.1 * sum(place * decay ** (place - 1) for place in range(1, count)), rel=1e-6, abs=1e-9
+    )
+    assert 0 <= by_frequency <= 1 / (1 - decay)
+    assert 0 <= by_decay + 1e-9 <= 0.1 / (1 - decay) ** 2

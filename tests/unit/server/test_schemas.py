@@ -1,4 +1,6 @@
 import json
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -266,3 +268,26 @@ def test_a_prefix_cache_needs_blocks(header: str) -> None:
     with pytest.raises(ApiError, match=r"without 'paged_kv'.*prefix_cache,paged_kv") as caught:
         read_features(header)
     assert caught.value.param == "X-MC-Accel"
+
+
+def test_without_native_kernels_nothing_is_fused() -> None:
+    """A build without them says so: the word is unknown, and `true` is what there is."""
+    script = """
+import sys
+sys.modules["kernels.cpu._portable"] = None
+from harness.server.accel import read_features
+from harness.server.api_error import ApiError
+print(",".join(read_features("true")))
+try:
+    read_features("fused_sampling")
+except ApiError as error:
+    print(error)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    features, refusal = done.stdout.splitlines()
+    assert "fused_sampling" not in features
+    assert "paged_kv" in features
+    assert "got 'fused_sampling', allowed true, false, or a comma list of adaptive_" in refusal
+    assert f"list of {features.replace(',', ', ')}" in refusal
