@@ -8,8 +8,8 @@
 namespace tailbreak {
 namespace {
 
-constexpr size_t kList = 4096;     // a longer candidate list costs more than sums over the row
-constexpr int64_t kBins = 2048;
+constexpr size_t kList = 512;  // a longer list of weights costs more than sums over the row
+constexpr size_t kUnweighed = 4096;  // of tokens that are only to be ordered
 constexpr std::ptrdiff_t kFew = 32;
 constexpr double kMargin = 1 + kSteerError;
 
@@ -100,13 +100,15 @@ bool list_tokens(const Row &row, Prefix prefix, size_t limit, std::vector<Token>
 // Any monotone rule finds the right prefix, and this one finds it with few tokens in the last step.
 struct Bins {
     float largest, scale;
+    int32_t n;
 
     Bins(const Row &row, float low)
-        : largest(row.largest), scale(static_cast<float>((kBins - 2) / (static_cast<double>(row.largest) - low))) {
+        : largest(row.largest), n(static_cast<int32_t>(std::clamp<int64_t>(row.n / 16, 32, 2048))) {
+        scale = static_cast<float>((n - 2) / (static_cast<double>(row.largest) - low));
         if (!std::isfinite(scale)) scale = 0;
     }
     I32 of(F32 logits) const {
-        const F32 place = (largest - logits) * scale, last = splat(kBins - 1);
+        const F32 place = (largest - logits) * scale, last = splat(static_cast<float>(n - 1));
         return __builtin_convertvector(place < last ? place : last, I32);
     }
 };
@@ -129,7 +131,7 @@ void weigh_lanes(const Row &row, Prefix prefix, bool by_count, int64_t at, const
 Prefix select(const Row &row, Prefix within, float low, double share, bool by_count, Scratch &scratch) {
     const Bins rule(row, low);
     auto &bins = scratch.bins;
-    bins.assign(kBins, 0.0);
+    bins.assign(static_cast<size_t>(rule.n), 0.0);
     float padded[kLanes];
     double weights[kLanes];
     int32_t places[kLanes];
@@ -155,7 +157,7 @@ Prefix select(const Row &row, Prefix within, float low, double share, bool by_co
     }
     double mass = 0;
     int32_t crossing = 0;
-    for (; crossing < kBins - 1 && mass + bins[static_cast<size_t>(crossing)] < target; ++crossing)
+    for (; crossing < rule.n - 1 && mass + bins[static_cast<size_t>(crossing)] < target; ++crossing)
         mass += bins[static_cast<size_t>(crossing)];
     auto &tokens = scratch.crossing;
     tokens.clear();
@@ -246,7 +248,7 @@ void keep_top(const Row &row, int64_t top_k, Kept &kept, Scratch &scratch) {
     const bool is_few = top_k <= row.n_tiles;
     const float bound = is_few ? nth_peak(row, top_k, scratch) : -FLT_MAX;
     auto &tokens = *kept.tokens;
-    kept.is_list = list_tokens(row, {bound, INT64_MAX}, kList, tokens);
+    kept.is_list = list_tokens(row, {bound, INT64_MAX}, kUnweighed, tokens);
     if (!kept.is_list) {
         const float low = is_few ? bound : nth_peak(row, row.n_tiles, scratch) * 2 - row.largest;
         kept.prefix = select(row, kept.prefix, low, static_cast<double>(top_k), true, scratch);
