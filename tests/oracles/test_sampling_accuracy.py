@@ -12,6 +12,7 @@ import torch
 from scipy import stats
 
 from harness.base.rng import generator
+from kernels import cpu
 from kernels.backend import Backend, record_calls
 from kernels.eager.sampling import exponential_noise
 from kernels.sampling import (
@@ -22,7 +23,7 @@ from kernels.sampling import (
     reference_probabilities,
     sample,
 )
-from tests.kernel_builds import each_build, use
+from tests.kernel_builds import can_run, each_build, use
 
 IS_FULL = bool(os.environ.get("TAILBREAK_ACCURACY"))
 ALPHA = 1e-4
@@ -333,3 +334,18 @@ def test_a_draw_does_not_depend_on_its_batch(build: str, monkeypatch: pytest.Mon
         draw = sample(rows[order], settings[order], backend=backend)
         assert draw.token_ids.tolist() == [alone[row] for row in order], n_rows
     torch.set_num_threads(n_threads)
+
+
+def test_all_builds_give_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tokens, probabilities and entropies do not depend on the instruction set."""
+    rng = generator(9, "bits")
+    rows = torch.from_numpy(np.stack([make_row(kind, 40001, rng) for kind in KINDS]))
+    told = []
+    for build in filter(can_run, cpu.ISAS):
+        backend = use(build, monkeypatch)
+        settings = build_settings(len(rows), top_p=[0.9, 0.5, 0.9, 1.0, 0.99, 1.0], seed=range(6))
+        draw = sample(rows, settings, with_entropy=True, backend=backend)
+        assert draw.entropy is not None
+        shares = probabilities(rows, settings, backend=backend)
+        told.append(torch.cat([draw.token_ids.double(), *draw.entropy, shares.flatten()]))
+    assert all(torch.equal(each, told[0]) for each in told)
