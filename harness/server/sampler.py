@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from harness.server.phases import Stopwatch
-    from harness.server.sequence import SamplingParams, Sequence
+    from harness.server.sequence import Mode, SamplingParams, Sequence
     from kernels.backend import Backend
     from kernels.penalties import PenaltyState
 
@@ -199,6 +199,11 @@ def _logprobs(
     ]
 
 
+def depth_of(mode: Mode) -> float:
+    """Give how many nats below the likeliest token may still be drawn."""
+    return DEFAULT_DEPTH if mode.is_depth_clipped else math.inf
+
+
 def _settings(sequences: AbstractSequence[Sequence]) -> NDArray[np.void]:
     """What every row asks for.
 
@@ -211,7 +216,7 @@ def _settings(sequences: AbstractSequence[Sequence]) -> NDArray[np.void]:
         top_k=[each.top_k for each in params],
         min_p=[each.min_p for each in params],
         top_p=[each.top_p for each in params],
-        depth=DEFAULT_DEPTH if sequences[0].mode.is_depth_clipped else math.inf,
+        depth=depth_of(sequences[0].mode),
         seed=[each.seed for each in params],
         position=[len(sequence.tokens) for sequence in sequences],
     )

@@ -15,6 +15,7 @@ import numpy as np
 from harness.base.rng import seed_for
 from harness.server.fidelity.trace import sequence_for
 from harness.server.phases import GcPauses, Stopwatch
+from harness.server.sampler import depth_of
 from kernels.penalties import Penalties, reference_penalties
 from kernels.sampling import reference_probabilities
 
@@ -79,7 +80,10 @@ def draw_context(
             each.params = replace(setting.params, seed=draw_seed)
         chosen = engine.sampler.choose(raw.repeat(len(drawing), 1), drawing, watch)
         np.add.at(counts, [each.token_id for each in chosen], 1)
-    return Drawn(counts, exact_probabilities(raw, work, answer, setting.params, banned))
+    exact = exact_probabilities(
+        raw, work, answer, setting.params, banned=banned, depth=depth_of(mode)
+    )
+    return Drawn(counts, exact)
 
 
 def _go_to(
@@ -100,7 +104,9 @@ def exact_probabilities(
     work: Work,
     answer: AbstractSequence[int],
     params: SamplingParams,
+    *,
     banned: list[int],
+    depth: float,
 ) -> NDArray[np.float64]:
     """What the next token's distribution is, by the references.
 
@@ -124,4 +130,5 @@ def exact_probabilities(
         top_k=params.top_k,
         min_p=params.min_p,
         top_p=params.top_p,
+        depth=depth,
     )

@@ -1,6 +1,6 @@
 """How far a path may be from the baseline: exact features by rounding only, lossy ones by theirs.
 
-The limits of several lossy features together are the loosest of each.
+Several lossy features together are held to the limits of the loosest of them.
 """
 
 from __future__ import annotations

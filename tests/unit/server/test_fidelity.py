@@ -2,6 +2,7 @@ import copy
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from torch import Tensor
 
 from harness.base.errors import SetupError
 from harness.records.fidelity import Path
+from harness.server import sampler
 from harness.server.accel import LOSSY_FEATURES, read_features
 from harness.server.engine import Engine
 from harness.server.fidelity.check import Subject, check
@@ -107,6 +109,24 @@ def test_every_lossy_feature_has_limits() -> None:
     """What may change the answer says by how much; what is not listed is held to be exact."""
     assert set(LOSSY_FEATURES) <= set(LOSSY)
     assert limits_for(["paged_kv", "unheard_of"]) == EXACT
+
+
+def test_a_depth_clip_is_within_its_limits() -> None:
+    """Before its cut it is the baseline's distribution; its draws follow the clipped one."""
+    path = compared(features="depth_clip", settings=(GREEDY, TEMPERATURE, TOP))
+    assert path.problems == []
+    assert (path.verdict, path.lossy) == ("within limits", ["depth_clip"])
+    for setting in path.settings:
+        assert setting.positions.n_infinite == 0
+        assert setting.positions.kl.mean is not None
+        assert setting.positions.kl.mean < EXACT.kl_mean
+
+
+def test_a_clip_deeper_than_it_says_does_not_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A depth clip that cuts at three nats draws by another distribution, and is found."""
+    monkeypatch.setattr(sampler, "depth_of", lambda mode: 3.0 if mode.is_depth_clipped else inf)
+    path = compared(features="depth_clip", settings=(TEMPERATURE,))
+    assert "draws do not follow the exact distribution" in about(path, "temperature")
 
 
 @pytest.mark.skipif(not has_native(), reason="packed state needs native kernels")
