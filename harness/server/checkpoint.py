@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
+from torch import nn
 
 from harness.base.errors import RecordError
 from harness.server.model import HEAD_WEIGHT, Llama
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from torch import Tensor
+
+    from harness.server.model_config import ModelConfig
 
 
 def load_model(folder: Path, dtype: torch.dtype = torch.float32) -> Llama:
@@ -28,15 +31,31 @@ def load_model(folder: Path, dtype: torch.dtype = torch.float32) -> Llama:
     """
     config = load_config(folder)
     stored = _load_tensors(folder)
-    # Without initialisation: every parameter is replaced below, and `_require_match` proves it.
-    with torch.device("meta"):
-        model = Llama(config)
+    model = _build_empty(config)
     if config.tied:
         stored.pop(HEAD_WEIGHT, None)
     _require_match(model, stored, folder)
     model.load_state_dict({name: value.to(dtype) for name, value in stored.items()}, assign=True)
     model.requires_grad_(requires_grad=False)
     return model.eval()
+
+
+def _build_empty(config: ModelConfig) -> Llama:
+    """Build the modules without memory or first values: `_require_match` proves that all are set.
+
+    Drawing first values on the meta device does nothing, but imports torch's compiler to do it:
+    two seconds at every start.
+    """
+    layers: tuple[type[nn.Module], ...] = (nn.Linear, nn.Embedding)
+    drawing: list[Any] = [vars(layer)["reset_parameters"] for layer in layers]
+    try:
+        for layer in layers:
+            setattr(layer, "reset_parameters", lambda _: None)  # noqa: B010  a method, for now
+        with torch.device("meta"):
+            return Llama(config)
+    finally:
+        for layer, draw in zip(layers, drawing, strict=True):
+            setattr(layer, "reset_parameters", draw)  # noqa: B010
 
 
 def _load_tensors(folder: Path) -> dict[str, Tensor]:

@@ -1,5 +1,7 @@
 import json
 import math
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,7 @@ from harness.server.model_config import (
     load_config,
 )
 
+ROOT = Path(__file__).parents[3]
 SMALL = ModelConfig(
     vocab_size=50, width=24, n_layers=2, n_heads=6, n_kv_heads=2, head_dim=8, ffn_width=40
 )
@@ -296,3 +299,18 @@ def test_absent_head_dim_follows_from_the_width() -> None:
     config = config_from_json(raw, "config.json")
     assert config.head_dim == 32
     assert config.eos_id == 7
+
+
+def test_loading_imports_no_compiler() -> None:
+    """A model is loaded without torch's compiler, which would take seconds at every start."""
+    code = (
+        "import sys, torch; from harness.server.checkpoint import load_model; "
+        "from harness.server.options import WEIGHTS_FOLDER; "
+        "model = load_model(WEIGHTS_FOLDER / 'tiny'); "
+        "assert torch.nn.Linear(8, 8).weight.abs().sum() > 0; "
+        "print('torch._dynamo' in sys.modules or 'sympy' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    assert done.stdout == "False\n"
