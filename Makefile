@@ -19,8 +19,7 @@ $(STAMP): pyproject.toml constraints.txt tools/setup.sh $(NATIVE)
 	@touch $(STAMP)
 
 demo: setup  ## the main job: where P99 breaks on the bundled server, then both paths side by side (under 5 minutes)
-	@$(BIN)/tailbreak run scenarios/quickstart.toml
-	@$(BIN)/tailbreak run scenarios/paths.toml
+	@$(BIN)/tailbreak run scenarios/quickstart.toml; first=$$?; $(BIN)/tailbreak run scenarios/paths.toml && exit $$first
 
 test: setup  ## every test, with what they need installed
 	@bash tools/test_needs.sh
