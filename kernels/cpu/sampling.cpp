@@ -117,12 +117,12 @@ using Settings = nb::ndarray<const uint8_t, nb::shape<-1, sizeof(Setting)>, nb::
 }
 
 void require_setting(const Setting &setting, int64_t row) {
-    const double infinite = __builtin_inf();
+    const double infinite = __builtin_inf(), above_0 = __DBL_DENORM_MIN__;
     const auto in = [](double value, double low, double high) { return value >= low && value <= high; };
     if (!in(setting.temperature, 0, DBL_MAX)) refuse(row, "temperature", setting.temperature, "0 or more");
     if (!in(setting.min_p, 0, 1)) refuse(row, "min_p", setting.min_p, "0 to 1");
-    if (!in(setting.top_p, DBL_MIN, 1)) refuse(row, "top_p", setting.top_p, "above 0 to 1 (1 is off)");
-    if (!in(setting.typical_p, DBL_MIN, 1)) refuse(row, "typical_p", setting.typical_p, "above 0 to 1 (1 is off)");
+    if (!in(setting.top_p, above_0, 1)) refuse(row, "top_p", setting.top_p, "above 0 to 1 (1 is off)");
+    if (!in(setting.typical_p, above_0, 1)) refuse(row, "typical_p", setting.typical_p, "above 0 to 1 (1 is off)");
     if (!in(setting.depth, 0, infinite)) refuse(row, "depth", setting.depth, "0 or more (infinity is off)");
 }
 

@@ -202,3 +202,18 @@ def test_a_half_precision_row_keeps_its_whole_tail(
     kept = probabilities(rows, build_settings(1, top_p=0.999), backend=backend)[0]
     assert int((kept > 0).sum()) == np.ceil(0.999 * 131_072)
     assert bool((kept[: int(np.ceil(0.999 * 131_072))] > 0).all())
+
+
+@each_build
+@pytest.mark.parametrize("name", ["top_p", "typical_p"])
+def test_the_smallest_share_above_0_keeps_one(
+    name: str, build: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A subnormal share is above 0, so it is allowed, and the first token alone reaches it."""
+    backend = use(build, monkeypatch)
+    rows = make_logits(3)
+    settings = build_settings(3, **{name: 5e-324}, seed=[1, 2, 3])
+    kept = probabilities(rows, settings, backend=backend)
+    assert kept.count_nonzero(dim=-1).tolist() == [1, 1, 1]
+    drawn = sample(rows, settings, backend=backend).token_ids
+    assert torch.equal(drawn, kept.argmax(dim=-1))
