@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import torch
 
+from kernels import cpu
 from kernels.backend import choose_backend
 from kernels.eager import beam as eager
 
@@ -94,11 +95,9 @@ def step_beams(
 
 
 def _step_natively(scores: Tensor, logprobs: Tensor, width: int) -> tuple[Tensor, Tensor]:
-    from kernels.cpu import native  # noqa: PLC0415  only where it is built
-
     shape = (scores.shape[0], width)
     flat, best = torch.empty(shape, dtype=torch.int64), torch.empty(shape)
-    native.step_beams(scores.detach().contiguous(), logprobs.detach().contiguous(), flat, best)
+    cpu.native.step_beams(scores.detach().contiguous(), logprobs.detach().contiguous(), flat, best)
     return flat, best
 
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import torch
 
+from kernels import cpu
 from kernels.backend import choose_backend
 from kernels.eager import depth_clip as eager
-from kernels.state_codec import require_native
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -72,7 +72,7 @@ def clip_depth_field(
     if choose_backend("depth_clip", str(depth.device), backend) == "torch":
         return eager.clip_depth_field(depth, valid, window, n_sigma, floor, ceiling)
     result = torch.empty(depth.shape)
-    require_native().clip_depth_field(
+    cpu.native.clip_depth_field(
         depth.detach().contiguous().numpy(),
         valid.contiguous().numpy(),
         result.numpy(),
@@ -103,7 +103,7 @@ def clip_logits(logits: Tensor, depth: float, *, backend: Backend | None = None)
     if choose_backend("logit_depth_clip", str(logits.device), backend) == "torch":
         return eager.clip_logits(logits, depth)
     result = torch.empty(logits.shape)
-    require_native().clip_logits(logits.detach().contiguous().numpy(), depth, result.numpy())
+    cpu.native.clip_logits(logits.detach().contiguous().numpy(), depth, result.numpy())
     return result
 
 

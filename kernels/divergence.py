@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
+from kernels import cpu
 from kernels.backend import choose_backend
 from kernels.eager import divergence as eager
 
@@ -93,12 +94,10 @@ def _measure_natively(first: Tensor, second: Tensor) -> Tensor:
 
     Shapes: result (4, n_rows) float64.
     """
-    from kernels.cpu import native  # noqa: PLC0415  only where it is built
-
     wide = torch.promote_types(torch.promote_types(first.dtype, second.dtype), torch.float32)
     result = first.new_empty((4, first.shape[0]), dtype=torch.float64)
     one, two = (_rows(each.detach().to(wide)) for each in (first, second))
-    native.measure_divergence(one, two, result)
+    cpu.native.measure_divergence(one, two, result)
     return result
 
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final
 
 import torch
 
+from kernels import cpu
 from kernels.backend import choose_backend
 from kernels.eager import history_index as eager
-from kernels.state_codec import require_native
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -44,8 +44,9 @@ def extend_hashes(hashes: Tensor, words: Tensor, *, backend: Backend | None = No
     if choose_backend("extend_hashes", str(hashes.device), backend) == "torch":
         return eager.extend_hashes(hashes, words)
     result = torch.empty_like(hashes)
-    native = require_native()
-    native.extend_hashes(hashes.contiguous().numpy(), words.contiguous().numpy(), result.numpy())
+    cpu.native.extend_hashes(
+        hashes.contiguous().numpy(), words.contiguous().numpy(), result.numpy()
+    )
     return result
 
 
@@ -66,8 +67,7 @@ def pack_index(steps: Tensor, hashes: Tensor, *, backend: Backend | None = None)
     if choose_backend("pack_index", str(steps.device), backend) == "torch":
         return eager.pack_index(steps, hashes)
     result = torch.empty_like(steps)
-    native = require_native()
-    native.pack_index(steps.contiguous().numpy(), hashes.contiguous().numpy(), result.numpy())
+    cpu.native.pack_index(steps.contiguous().numpy(), hashes.contiguous().numpy(), result.numpy())
     return result
 
 

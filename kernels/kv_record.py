@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from kernels import cpu
 from kernels.backend import choose_backend
 from kernels.state_codec import (
     Packed,
     int4_groups,
     pack_fp8,
     pack_int4,
-    require_native,
     unpack_fp8,
     unpack_int4,
 )
@@ -50,7 +50,7 @@ def write_kv(
     if values.shape != keys.shape:
         raise ValueError(f"write_kv: got keys {tuple(keys.shape)}, values {tuple(values.shape)}")
     if choose_backend("write_kv", str(records.device), backend) == "cpu":
-        require_native().write_kv(
+        cpu.native.write_kv(
             records.numpy(),
             slots.numpy(),
             keys.detach().contiguous().numpy(),
@@ -78,7 +78,7 @@ def read_kv(
     _require("read_kv", records, slots, shape, head_dim)
     if choose_backend("read_kv", str(records.device), backend) == "cpu":
         keys, values = torch.empty(shape), torch.empty(shape)
-        require_native().read_kv(records.numpy(), slots.numpy(), keys.numpy(), values.numpy())
+        cpu.native.read_kv(records.numpy(), slots.numpy(), keys.numpy(), values.numpy())
         return keys, values
     _require_slots("read_kv", slots, len(records))
     n_groups = int4_groups(head_dim)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import torch
 
+from kernels import cpu
 from kernels.backend import choose_backend
 from kernels.eager import monte_carlo as eager
 
@@ -107,11 +108,9 @@ class _Base:
         if self._backend == "torch":
             columns = torch.arange(self._n_columns, device=self._rows.device) + self._first_column
             return eager.draw_monte_carlo(law, self._rows, columns, self._seed, location, scale)
-        from kernels.cpu import native  # noqa: PLC0415  only where it is built
-
         result = torch.empty((len(self._rows), self._n_columns))
         signed = self._seed - _SEED if self._seed >= _SEED // 2 else self._seed
-        native.draw_monte_carlo(
+        cpu.native.draw_monte_carlo(
             result,
             law,
             signed,

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import torch
 
+from kernels import cpu
 from kernels.backend import choose_backend
 from kernels.eager import paged_attention as eager
 from kernels.kv_record import record_size
-from kernels.state_codec import require_native
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -62,7 +62,7 @@ def paged_attention(
     if choose_backend("paged_attention", str(queries.device), backend) == "torch":
         return eager.paged_attention(queries, kv, *table)
     results = torch.empty(queries.shape)
-    require_native().paged_attention(
+    cpu.native.paged_attention(
         queries.detach().contiguous().numpy(),
         (kv.view(torch.uint16) if kv.dtype == torch.bfloat16 else kv).numpy(),
         table.first_slots.numpy(),

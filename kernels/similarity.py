@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
+from kernels import cpu
 from kernels.backend import choose_backend
 from kernels.eager import similarity as eager
 
@@ -70,10 +71,8 @@ def merge_similar(
 
 
 def _merge_natively(embeddings: Tensor, scores: Tensor, threshold: float) -> Merge:
-    from kernels.cpu import native  # noqa: PLC0415  only where it is built
-
     into = torch.empty(scores.shape, dtype=torch.int64)
-    native.merge_similar(
+    cpu.native.merge_similar(
         embeddings.detach().contiguous(), scores.detach().contiguous(), threshold, into
     )
     return Merge(into != torch.arange(scores.shape[1]), into)

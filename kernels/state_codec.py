@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 import torch
 
+from kernels import cpu
 from kernels.backend import choose_backend
 from kernels.eager import state_codec as eager
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
     from numpy.typing import NDArray
     from torch import Tensor
 
@@ -60,7 +59,7 @@ def encode_fp8(values: Tensor, *, backend: Backend | None = None) -> Tensor:
     if choose_backend("encode_fp8", str(values.device), backend) == "torch":
         return eager.encode_fp8(values)
     codes = torch.empty(values.shape, dtype=torch.uint8)
-    require_native().encode_fp8(values.view(-1).numpy(), codes.view(-1).numpy())
+    cpu.native.encode_fp8(values.view(-1).numpy(), codes.view(-1).numpy())
     return codes
 
 
@@ -76,7 +75,7 @@ def decode_fp8(codes: Tensor, *, backend: Backend | None = None) -> Tensor:
     if choose_backend("decode_fp8", str(codes.device), backend) == "torch":
         return eager.decode_fp8(codes)
     values = torch.empty(codes.shape, dtype=torch.float32)
-    require_native().decode_fp8(codes.view(-1).numpy(), values.view(-1).numpy())
+    cpu.native.decode_fp8(codes.view(-1).numpy(), values.view(-1).numpy())
     return values
 
 
@@ -101,7 +100,7 @@ def pack_fp8(values: Tensor, group_size: int, *, backend: Backend | None = None)
         packed = Packed(*eager.pack_fp8(grouped))
     else:
         packed = Packed(torch.empty(grouped.shape, dtype=torch.uint8), torch.empty(len(grouped)))
-        require_native().pack_fp8(grouped.numpy(), packed.codes.numpy(), packed.scales.numpy())
+        cpu.native.pack_fp8(grouped.numpy(), packed.codes.numpy(), packed.scales.numpy())
     return Packed(
         packed.codes.view(values.shape),
         packed.scales.view(*values.shape[:-1], values.shape[-1] // group_size),
@@ -125,7 +124,7 @@ def unpack_fp8(packed: Packed, *, backend: Backend | None = None) -> Tensor:
     if choose_backend("unpack_fp8", str(codes.device), backend) == "torch":
         return eager.unpack_fp8(grouped, scales.view(-1)).view(codes.shape)
     values = torch.empty(codes.shape, dtype=torch.float32)
-    require_native().unpack_fp8(
+    cpu.native.unpack_fp8(
         grouped.numpy(), scales.view(-1).numpy(), values.view(grouped.shape).numpy()
     )
     return values
@@ -155,7 +154,7 @@ def pack_int4(values: Tensor, *, backend: Backend | None = None) -> Packed:
             torch.empty((len(rows), n_groups * 16), dtype=torch.uint8),
             torch.empty((len(rows), n_groups)),
         )
-        require_native().pack_int4(rows.numpy(), packed.codes.numpy(), packed.scales.numpy())
+        cpu.native.pack_int4(rows.numpy(), packed.codes.numpy(), packed.scales.numpy())
     lead = values.shape[:-1]
     return Packed(packed.codes.view(*lead, -1), packed.scales.view(*lead, -1))
 
@@ -185,7 +184,7 @@ def unpack_int4(packed: Packed, n: int, *, backend: Backend | None = None) -> Te
     if choose_backend("unpack_int4", str(codes.device), backend) == "torch":
         return eager.unpack_int4(rows, row_scales, n).view(*lead, n)
     values = torch.empty((*lead, n))
-    require_native().unpack_int4(rows.numpy(), row_scales.numpy(), values.view(-1, n).numpy())
+    cpu.native.unpack_int4(rows.numpy(), row_scales.numpy(), values.view(-1, n).numpy())
     return values
 
 
@@ -203,13 +202,6 @@ def _require(data: Tensor, dtype: torch.dtype, op: str) -> Tensor:
 
 def _shapes(packed: Packed) -> str:
     return f"codes {tuple(packed.codes.shape)} and scales {tuple(packed.scales.shape)}"
-
-
-def require_native() -> ModuleType:
-    """The native kernels; asked for only where they are built."""
-    from kernels import cpu  # noqa: PLC0415
-
-    return cpu.native
 
 
 def fp8_values() -> NDArray[np.float64]:

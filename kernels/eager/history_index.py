@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from kernels.eager.sampling import _mix, _shift, _signed
+from kernels.eager.splitmix import GAMMA, mix, shift, signed
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-_GAMMA: Final = 0x9E3779B97F4A7C15
 
 
 def extend_hashes(hashes: Tensor, words: Tensor) -> Tensor:
@@ -17,7 +15,7 @@ def extend_hashes(hashes: Tensor, words: Tensor) -> Tensor:
 
     Shapes: (n,) int64 each.
     """
-    return _mix((hashes ^ words) + _signed(_GAMMA))
+    return mix((hashes ^ words) + signed(GAMMA))
 
 
 def pack_index(steps: Tensor, hashes: Tensor) -> Tensor:
@@ -25,4 +23,4 @@ def pack_index(steps: Tensor, hashes: Tensor) -> Tensor:
 
     Shapes: (n,) int64 each.
     """
-    return (steps << 40) | _shift(hashes, 24)
+    return (steps << 40) | shift(hashes, 24)

@@ -10,16 +10,14 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import torch
 
+from kernels.eager.splitmix import GAMMA, MIX_1, mix, shift, signed
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
 GREEDY_TEMPERATURE: Final = 1e-5
 
-# SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014).
-_GAMMA: Final = 0x9E3779B97F4A7C15
-_MIX_1: Final = 0xBF58476D1CE4E5B9
-_MIX_2: Final = 0x94D049BB133111EB
 _UNIT: Final = 2.0**-53
 
 
@@ -142,26 +140,9 @@ def exponential_noise(seeds: Tensor, positions: Tensor, vocab_size: int) -> Tens
 
     Shapes: seeds and positions (n_seqs,) int64; result (n_seqs, vocab_size) float64, positive.
     """
-    row_key = _mix(seeds ^ _mix(positions * _signed(_GAMMA) + _signed(_MIX_1)))
-    token = torch.arange(1, vocab_size + 1, device=seeds.device) * _signed(_GAMMA)
-    bits = _mix(row_key[:, None] + token[None, :])
-    uniform = (_shift(bits, 11).to(torch.float64) + 0.5) * _UNIT
+    row_key = mix(seeds ^ mix(positions * signed(GAMMA) + signed(MIX_1)))
+    token = torch.arange(1, vocab_size + 1, device=seeds.device) * signed(GAMMA)
+    bits = mix(row_key[:, None] + token[None, :])
+    uniform = (shift(bits, 11).to(torch.float64) + 0.5) * _UNIT
     # The largest would be 1 as a double, and its noise 0: a masked token's 0 / 0 would win.
     return uniform.clamp_(max=1 - _UNIT).log_().neg_()
-
-
-def _mix(word: Tensor) -> Tensor:
-    """SplitMix64's finaliser; int64 arithmetic wraps as unsigned arithmetic does."""
-    word = (word ^ _shift(word, 30)) * _signed(_MIX_1)
-    word = (word ^ _shift(word, 27)) * _signed(_MIX_2)
-    return word ^ _shift(word, 31)
-
-
-def _shift(word: Tensor, n_bits: int) -> Tensor:
-    """Logical right shift: torch shifts signed integers arithmetically."""
-    return (word >> n_bits) & ((1 << (64 - n_bits)) - 1)
-
-
-def _signed(value: int) -> int:
-    """Write the 64-bit pattern as a signed integer."""
-    return value - (1 << 64) if value >= 1 << 63 else value

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from harness.server.engine import Engine
     from harness.server.fidelity.work import Work
 
-N_DRAWS: Final = 4096
 OnStep = Callable[[str], None]
 
 
