@@ -104,6 +104,19 @@ def test_a_depth_is_a_min_p(backend: Backend) -> None:
 
 
 @each_backend
+@pytest.mark.parametrize("top_k", [0, 4])
+@pytest.mark.parametrize("setting", [{"min_p": float(np.exp(-1.0))}, {"depth": 1.0}])
+def test_a_token_exactly_at_the_limit_is_kept(
+    setting: dict[str, float], top_k: int, backend: Backend
+) -> None:
+    """At least min-p, at most `depth` nats below: a height of just that stays, the next falls."""
+    logits = torch.tensor([0.0, -0.5, -1.0, np.nextafter(np.float32(-1.0), np.float32(-2.0)), -9.0])
+    assert np.log(np.exp(-1.0)) == -1.0
+    assert keep(logits, backend, top_k=top_k, **setting) == [0, 1, 2]
+    assert keep(logits, backend, top_k=top_k, temperature=0.5, **setting) == [0, 1]
+
+
+@each_backend
 def test_the_filtered_logits_have_the_probabilities(backend: Backend) -> None:
     """Softmax of what `filter_logits` gives is what `probabilities` gives."""
     logits, settings = torch.from_numpy(rows(6, len(SETTINGS))), build(SETTINGS)
