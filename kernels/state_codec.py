@@ -259,8 +259,9 @@ def reference_pack_int4(
         scales[index] = scale = _reference_scale(group, INT4_LARGEST)
         for place in range(INT4_GROUP):
             value = group[place] if place < len(group) else np.float32(0)
-            quotient = float(value / scale) if scale != 0 and np.isfinite(scale) else 0.0
-            code = min(7, max(-8, round(quotient))) + 8
+            with np.errstate(divide="ignore", invalid="ignore"):
+                quotient = float(value / scale)
+            code = 8 + (0 if np.isnan(quotient) else round(min(7.0, max(-8.0, quotient))))
             codes[index, place % 16] |= code << (4 * (place // 16))
     return codes.ravel(), scales
 

@@ -135,6 +135,19 @@ def test_int4_ties_go_to_the_even_code(backend: Backend) -> None:
     assert packed.codes[0, 15] == 8 | (15 << 4)
 
 
+@pytest.mark.parametrize("largest", [1, 3, 4, 10, 11, 100, 3000])
+def test_groups_of_subnormal_numbers_are_the_reference_s(backend: Backend, largest: int) -> None:
+    """Where the scale itself loses bits, or all of them, codes stay within their four bits."""
+    steps = np.array([largest, -largest, largest // 2, 1, -1, 0], np.float32)
+    values = np.resize(steps * np.float32(2.0**-149), (1, 32))
+    packed = pack_int4(torch.from_numpy(values), backend=backend)
+    codes, scales = reference_pack_int4(values[0])
+    np.testing.assert_array_equal(packed.codes[0].numpy(), codes)
+    np.testing.assert_array_equal(packed.scales[0].numpy(), scales)
+    packed = pack_fp8(torch.from_numpy(values), 32, backend=backend)
+    np.testing.assert_array_equal(packed.codes.numpy(), reference_pack_fp8(values, 32)[0])
+
+
 def test_the_error_on_normal_numbers(backend: Backend) -> None:
     """RMSE on N(0, 1): INT4 by 32 is 0.097, FP8 0.026 with and without scales."""
     values = torch.from_numpy(generator(1, "rmse").normal(size=(4096, 128)).astype(np.float32))
