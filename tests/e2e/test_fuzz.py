@@ -51,7 +51,6 @@ def seeded(share: float) -> settings:
         max_examples=max(1, round(N_REQUESTS * share)),
         derandomize=True,
         database=None,
-        deadline=None,
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )

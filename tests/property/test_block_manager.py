@@ -280,7 +280,7 @@ class Scheduling(RuleBasedStateMachine):
 
 
 for machine in (Ranges, Blocks, Scheduling):
-    machine.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+    machine.TestCase.settings = settings(max_examples=60, stateful_step_count=30)
 
 TestRanges = Ranges.TestCase
 TestBlocks = Blocks.TestCase

@@ -64,7 +64,7 @@ def read(run: RunFolder) -> Counter[Key]:
     return Counter(zip(*columns.values(), strict=True))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(shards)
 def test_every_acknowledged_batch_is_read_once(
     plan: list[tuple[int, list[int], float, bool]],
@@ -88,7 +88,7 @@ def test_every_acknowledged_batch_is_read_once(
         assert not list(run.shards.iterdir())
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(1, 3), st.floats(0, 0.9))
 def test_rows_that_vanish_after_they_were_acknowledged_are_counted(n: int, share: float) -> None:
     """A disk that lost what it had taken: how many rows of which shard, never silence."""

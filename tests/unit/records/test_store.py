@@ -76,7 +76,7 @@ def test_a_writer_keeps_order_and_closes_clean(tmp_path: Path) -> None:
     assert from_table(stored.table) == rows
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 10_000))
 def test_a_torn_tail_costs_the_last_batch_only(
     tmp_path_factory: pytest.TempPathFactory, cut: int
