@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -165,6 +166,10 @@ def read_options(values: dict[str, object]) -> ServerOptions:
 def _serve(options: ServerOptions, *, ends_with_stdin: bool) -> None:
     # Imported late: `tailbreak --help` must not wait for the HTTP stack.
     from harness.server.front_process import run_server
+    from kernels import cpu
+
+    if cpu.PROBLEM is not None:
+        print(f"tailbreak serve: slower than it could be: {cpu.PROBLEM}", file=sys.stderr)
 
     def announce(url: str) -> None:
         print(f"tailbreak serve: {options.model_name} is ready at {url}", flush=True)

@@ -145,7 +145,7 @@ class Sampler:
         if sequence.penalty_state is None and sequence.params.has_penalties:
             assert sequence.n_generated == 0
             sequence.penalty_state = build_penalty_state(
-                _penalties(sequence.params),
+                penalties_of(sequence.params),
                 sequence.tokens,
                 vocab_size=self._vocab_size,
                 backend=backend,
@@ -158,7 +158,8 @@ def _backend_of(sequences: AbstractSequence[Sequence]) -> Backend:
     return "cpu" if sequences[0].mode.is_fused else "torch"
 
 
-def _penalties(params: SamplingParams) -> Penalties:
+def penalties_of(params: SamplingParams) -> Penalties:
+    """Give the penalties among what is asked."""
     return Penalties(
         repetition=params.repetition,
         frequency=params.frequency,

@@ -82,6 +82,18 @@ def test_without_native_kernels_the_package_works_and_says_so(tmp_path: Path) ->
     said = backend_of(site)
     assert said.startswith("torch tailbreak was installed without native kernels")
     assert "apt-get install g++" in said
+    served = subprocess.run(
+        [sys.executable, "-m", "harness.cli.main", "serve", "--port", "0", "--ends-with-stdin"],
+        cwd=site,
+        env={**os.environ, "PYTHONPATH": str(site)},
+        input="",
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert served.returncode == 0
+    assert "tailbreak serve: slower than it could be" in served.stderr
 
 
 def test_without_a_compiler_the_install_says_what_to_install(tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ import numpy as np
 from harness.base.rng import seed_for
 from harness.server.fidelity.trace import sequence_for
 from harness.server.phases import GcPauses, Stopwatch
-from harness.server.sampler import depth_of
-from kernels.penalties import Penalties, reference_penalties
+from harness.server.sampler import depth_of, penalties_of
+from kernels.penalties import reference_penalties
 from kernels.sampling import reference_probabilities
 
 if TYPE_CHECKING:
@@ -118,11 +118,7 @@ def exact_probabilities(
         logits[None],
         prompt_ids=[work.tokens],
         output_ids=[list(answer)],
-        penalties=[
-            Penalties(
-                repetition=params.repetition, frequency=params.frequency, presence=params.presence
-            )
-        ],
+        penalties=[penalties_of(params)],
     )
     return reference_probabilities(
         penalised[0],

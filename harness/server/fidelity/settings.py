@@ -33,7 +33,8 @@ class SamplingSetting(NamedTuple):
     def told(self) -> dict[str, float]:
         """Values that are not off, as a scenario names them."""
         names = {"repetition": "repetition_penalty", "frequency": "frequency_penalty",
-                 "presence": "presence_penalty"}  # fmt: skip
+                 "presence": "presence_penalty", "decay": "penalty_decay",
+                 "window": "penalty_window"}  # fmt: skip
         off = asdict(SamplingParams(temperature=-1.0, ignore_eos=True))
         return {
             names.get(name, name): value
@@ -52,5 +53,13 @@ SETTINGS: Final = (
     _setting("temperature", temperature=1.0),
     _setting("penalties", temperature=0.9, repetition=1.2, frequency=0.6, presence=0.4),
     _setting("top-k, top-p", temperature=0.8, top_k=50, top_p=0.9),
-    _setting("penalties, min-p", temperature=1.2, min_p=0.05, frequency=0.4, repetition=1.1),
+    _setting(
+        "penalties, min-p",
+        temperature=1.2,
+        min_p=0.05,
+        frequency=0.4,
+        repetition=1.1,
+        decay=0.8,
+        window=16,
+    ),
 )

@@ -26,8 +26,9 @@ from harness.server.phases import Stopwatch
 from harness.server.sampler import Chooser, Chosen
 from harness.server.sequence import BASELINE, SamplingParams
 from harness.server.sequence import Sequence as Answer
-from kernels.backend import has_native
+from kernels.backend import Backend, has_native
 from kernels.eager.sampling import exponential_noise
+from kernels.penalties import Penalties, PenaltyState, build_penalty_state
 from tests.unit.server import build
 
 GREEDY, GREEDY_PENALTIES, TEMPERATURE, PENALTIES, TOP, MIN_P = range(6)
@@ -127,6 +128,21 @@ def test_a_clip_deeper_than_it_says_does_not_pass(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(sampler, "depth_of", lambda mode: 3.0 if mode.is_depth_clipped else inf)
     path = compared(features="depth_clip", settings=(TEMPERATURE,))
     assert "draws do not follow the exact distribution" in about(path, "temperature")
+
+
+@pytest.mark.skipif(not has_native(), reason="fused sampling needs native kernels")
+def test_a_path_that_forgets_the_window_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Native penalties over the whole answer, not its last tokens, are another distribution."""
+
+    def forget(penalties: Penalties, *tokens: Any, backend: Backend, **sizes: Any) -> PenaltyState:
+        window = -1 if backend == "cpu" else penalties.window
+        return build_penalty_state(
+            replace(penalties, window=window), *tokens, backend=backend, **sizes
+        )
+
+    monkeypatch.setattr(sampler, "build_penalty_state", forget)
+    path = compared(features="fused_sampling", settings=(MIN_P,), n_draws=0)
+    assert "KL" in about(path, "penalties, min-p") or "excludes" in about(path, "penalties, min-p")
 
 
 @pytest.mark.skipif(not has_native(), reason="packed state needs native kernels")

@@ -2,7 +2,7 @@ import numpy as np
 import torch
 
 from harness.server.phases import GcPauses, Stopwatch
-from harness.server.sampler import Sampler, _penalties
+from harness.server.sampler import Sampler, penalties_of
 from harness.server.sequence import SamplingParams
 from kernels.penalties import reference_penalties
 from kernels.sampling import reference_noise, reference_probabilities
@@ -51,7 +51,7 @@ def own_probabilities(logits: np.ndarray, params: SamplingParams) -> np.ndarray:
         logits[None],
         prompt_ids=[[5, 6, 7]],
         output_ids=[[8, 8]],
-        penalties=[_penalties(params)],
+        penalties=[penalties_of(params)],
     )[0]
     return reference_probabilities(
         penalised,
