@@ -28,7 +28,7 @@ def compare_answers(
         return
     asked = [header(value) for value in scenario.axes.given()["accelerated"] if value]
     done = subprocess.run(  # noqa: S603  our own verb
-        [*_command(options, asked, scenario.seed), "--json", str(folder.path / FILE)],
+        [*_command(_compared(options), asked, scenario.seed), "--json", str(folder.path / FILE)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=None if show else subprocess.PIPE,
@@ -41,6 +41,17 @@ def compare_answers(
         raise SetupError(f"the answers could not be compared (fidelity = true): {said}")
     for path in read_fidelity(folder).paths:
         typer.echo(f"answers of {path.asked}: {path.verdict}", err=True)
+
+
+def _compared(options: "ServerOptions") -> "ServerOptions":
+    """The options of the first pool, which runs the baseline and all that names no pool."""
+    first = options.pool[0]
+    if (first.device, first.dtype) != ("cpu", "float32"):
+        raise SetupError(
+            f"fidelity = true: got a first pool {first}, allowed one on cpu in float32, where "
+            "answers can be compared; name such a pool first, or leave fidelity out"
+        )
+    return options.of_pool(first)
 
 
 def _command(options: "ServerOptions", asked: list[str], seed: int) -> list[str]:
