@@ -51,7 +51,7 @@ def backend_of(site: Path) -> str:
         "print(b.choose_backend('op', 'cpu'), cpu.PROBLEM, cpu.__file__)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code],
+        [sys.executable, "-S", "-c", code],  # -S: without the editable install of this checkout
         cwd=site,
         env={**os.environ, "PYTHONPATH": str(site)},
         capture_output=True,
