@@ -52,18 +52,18 @@ def fidelity(
             help="Tokens drawn from each path for each way of sampling; 0 draws none.",
             metavar="N",
             min=0,
-            max=10_000_000,
         ),
     ] = 4096,
     seed: Annotated[
-        int, typer.Option(help="Of prompts, answers and draws.", metavar="N", min=0, max=2**63 - 1)
+        int, typer.Option(help="Of prompts, answers and draws.", metavar="N", min=0)
     ] = 0,
     to_json: Annotated[
         Path | None, typer.Option("--json", help="Also write the result here.", metavar="FILE")
     ] = None,
-    progress: Annotated[
-        bool, typer.Option(help="Progress bar; quiet anyway where no one watches.")
-    ] = True,
+    no_progress: Annotated[
+        bool,
+        typer.Option("--no-progress", help="No progress bar; none anyway where no one watches."),
+    ] = False,
 ) -> None:
     """Compare the accelerated path's answers with the baseline's, on the served model.
 
@@ -102,7 +102,7 @@ def fidelity(
         baseline=baseline_features,
         n_draws=draws,
         seed=seed,
-        progress=_bar if progress and sys.stderr.isatty() else _silence,
+        progress=_bar if sys.stderr.isatty() and not no_progress else _silence,
     )
     if to_json is not None:
         text = json.dumps(found.model_dump(mode="json", by_alias=True), indent=1)
