@@ -24,11 +24,12 @@ def precision(
     Example: tailbreak bench precision --png drift.png
     """
     from kernels.bench import drift_curves
-    from kernels.bench.precision import HEAD, study
+    from kernels.bench.precision import HEAD, LEGEND, study
     from kernels.bench.table import markdown
 
     drifts = study()
     print(markdown(HEAD, [each.cells() for each in drifts]))
+    print(f"\n{LEGEND}")
     if json_file is not None:
         value = {"schema": 1, "rows": [each.to_json() for each in drifts]}
         json_file.write_text(json.dumps(value, indent=1) + "\n")

@@ -110,7 +110,7 @@ def serve(
 
     Built to be measured: every answer says where its time went (timings).
     The header X-MC-Accel chooses the path: absent or false for the baseline,
-    true for every accelerated feature, or a comma list such as paged_kv.
+    true for every exact feature of this build, or a comma list; lossy ones must be named.
 
     Example: tailbreak serve --port 8000
 

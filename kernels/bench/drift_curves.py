@@ -35,7 +35,7 @@ def draw(drifts: Sequence[Drift], path: Path) -> None:
         for axes in panels[2:]:
             axes.set_xlabel("accepted tokens (steps)")
         for axes in panels[::2]:
-            axes.set_ylabel("largest error so far, nats")
+            axes.set_ylabel("largest error so far, nats (foot: none, or less)")
         panels[0].legend(loc="upper left", fontsize=9, frameon=False)
         figure.suptitle("Penalties summed up step by step (dot: the sum stands still), and counted")
         figure.savefig(path, dpi=150)
@@ -55,7 +55,8 @@ def _draw_panel(axes: Axes, drifts: Sequence[Drift]) -> None:
         if each.stall_step is not None:
             error = max(map(abs, each.errors[: each.stall_step]))
             axes.plot(each.stall_step, error, "o", color=COLOURS[each.type])
-    axes.axhline(float(THRESHOLD), color="black", linewidth=1, linestyle="--")
+    limit = float(THRESHOLD)
+    axes.axhline(limit, color="black", linewidth=1, linestyle="--", label=f"drift: {limit} nats")
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.grid(visible=True, alpha=0.25)

@@ -85,6 +85,11 @@ HEAD: Final = (
     "stands still",
     "published error",
 )
+LEGEND: Final = f"""\
+Totals and errors in nats, against exact fractions. drift: first step whose error
+is above {float(THRESHOLD)}, which moves a probability by 1 %; stands still: first step from
+which the sum no longer changes; -: not in {N_STEPS} steps. Published: the error after
+{EARLY} steps and, in brackets, the step of a drift."""
 
 
 def study() -> list[Drift]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 ISAS: Final = ("portable", "avx2", "avx512")
 HOW_TO_BUILD: Final = (
     "install a C++20 compiler (Debian, Ubuntu: apt-get install g++), unset TAILBREAK_NATIVE, and "
-    "install tailbreak again (make setup)"
+    "install tailbreak again (make -B setup)"
 )
 
 
