@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from harness.base.errors import ExitCode
+from harness.cli.result_file import check_folder
 
 if TYPE_CHECKING:
     from kernels.bench.timing import Interval
@@ -49,6 +50,7 @@ def generators(
     from kernels.bench.battery import holm
     from kernels.bench.generators import GENERATORS
 
+    check_folder("--json", json_file)
     n_draws = QUICK_DRAWS if quick else FULL_DRAWS
     speeds = _time(quick=quick)
     rows = []

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from harness.base.errors import SetupError
+from harness.cli.result_file import check_folder
 
 if TYPE_CHECKING:
     from kernels.bench.case import Case
@@ -47,6 +48,8 @@ def kernels(
     from kernels.bench.cases import build_cases
     from kernels.bench.study import FULL, QUICK, run_cases
 
+    check_folder("--json", json_file)
+    check_folder("--png", png)
     cases = build_cases(_chosen(ops), is_quick=quick)
     about = machine.describe()
     with _bar(len(cases)) as advance:
@@ -98,3 +101,4 @@ def _print(about: dict[str, Any], rows: "list[Row]") -> None:
     print()
     for note in table.notes(rows):
         print(note)
+    print(table.LEGEND)

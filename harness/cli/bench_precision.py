@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from harness.cli.result_file import check_folder
+
 
 def precision(
     json_file: Annotated[
@@ -27,6 +29,8 @@ def precision(
     from kernels.bench.precision import HEAD, LEGEND, study
     from kernels.bench.table import markdown
 
+    check_folder("--json", json_file)
+    check_folder("--png", png)
     drifts = study()
     print(markdown(HEAD, [each.cells() for each in drifts]))
     print(f"\n{LEGEND}")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.base.errors import ExitCode
+from harness.cli.result_file import check_folder
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -79,15 +80,13 @@ def fidelity(
     Exit code 0: every path is within its limits. 5: an answer differs; no speed of that path
     means anything then.
     """
-    from harness.base.errors import SetupError
     from harness.cli.fidelity_table import show_fidelity
     from harness.cli.serve import read_options
     from harness.records.run import RunFolder
     from harness.server.fidelity.measure import measure_fidelity
     from harness.server.options import default_threads
 
-    if to_json is not None and not to_json.parent.is_dir():
-        raise SetupError(f"--json {to_json}: there is no folder {to_json.parent}")
+    check_folder("--json", to_json)
     values: dict[str, object] = {
         "model": model,
         "max_num_seqs": max_num_seqs,
