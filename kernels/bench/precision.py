@@ -86,8 +86,8 @@ HEAD: Final = (
     "published error",
 )
 LEGEND: Final = f"""\
-Totals and errors in nats, against exact fractions. drift: first step whose error
-is above {float(THRESHOLD)}, which moves a probability by 1 %; stands still: first step from
+Totals and errors in nats, against exact fractions. drift: first step whose
+error is above {float(THRESHOLD)}, which moves a probability by 1 %; stands still: first step from
 which the sum no longer changes; -: not in {N_STEPS} steps. Published: the error after
 {EARLY} steps and, in brackets, the step of a drift."""
 

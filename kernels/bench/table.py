@@ -28,6 +28,11 @@ HEAD: Final = (
     "rate",
     "target",
 )
+LEGEND: Final = """\
+median ms: processor time of one thread, wall time of several, with its interval;
+runs: rounds x calls. x PEER: how many times longer PEER takes than this row.
+MB moved: the least the op must read and write; floor share: the time in which
+memory moves that, over the median (100 %: as fast as memory allows)."""
 
 
 def cells(row: Row) -> tuple[str, ...]:

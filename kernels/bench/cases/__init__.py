@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final, Protocol
 
 from kernels.bench.case import Case
@@ -45,5 +46,6 @@ OPS: Final[dict[str, CaseBuilder]] = {
 
 
 def build_cases(ops: list[str], *, is_quick: bool) -> list[Case]:
-    """Give the cases of `ops`, in the order of the list."""
-    return [case for op in ops for case in OPS[op](is_quick=is_quick)]
+    """Give the cases of `ops`, in the order of the list; a quick one is held to no target."""
+    cases = [case for op in ops for case in OPS[op](is_quick=is_quick)]
+    return [replace(case, target=None) for case in cases] if is_quick else cases

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from harness.cli.main import app
 from kernels.bench import bandwidth, table
 from kernels.bench.case import Case, Target
-from kernels.bench.cases import OPS
+from kernels.bench.cases import OPS, build_cases
 from kernels.bench.study import QUICK, Row, run_case
 from kernels.bench.timing import Contender
 
@@ -95,3 +95,9 @@ def test_the_help_of_a_study_fits_80_columns(study: str) -> None:
     assert max(map(len, shown.splitlines())) <= 80
     assert "…" not in shown
     assert f"Example: tailbreak bench {study}" in shown
+
+
+def test_a_quick_look_is_held_to_no_target() -> None:
+    """A target is for the full sizes: the small ones of a quick look cannot miss it."""
+    assert any(case.target for case in build_cases(["state_codec"], is_quick=False))
+    assert not any(case.target for case in build_cases(list(OPS), is_quick=True))
