@@ -7,14 +7,14 @@ from harness.load.verdict import FinalReport, ask_for_verdict
 from harness.plan.build import build_plan
 from harness.records.run import RunFolder
 from harness.records.shard import ShardWriter
-from tests.make_records import make_scenario, records_of
+from tests.make_records import SMALL, make_scenario, records_of
 
 URL = "http://127.0.0.1:1"
 
 
 def finished_run(folder: Path) -> RunFolder:
-    """A complete run with all its rows in one shard, no report yet."""
-    scenario = make_scenario()
+    """A complete run with all its rows in one shard and a limit that it keeps, no report yet."""
+    scenario = make_scenario(f"{SMALL}\n[limits]\nslo_ttft_s = 60.0\n")
     run = prepare(scenario, URL, folder)
     writer = ShardWriter(run.shards, "load-0")
     for record in records_of(build_plan(scenario)):
