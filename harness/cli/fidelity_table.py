@@ -55,7 +55,7 @@ def _table(path: "Path", found: "Fidelity") -> "Table":
 
     features = ", ".join(path.features) or "none: this is the baseline"
     against = "the baseline" if found.baseline == "false" else found.baseline
-    title = f"{found.model}: {path.asked} beside {against} ({features})"
+    title = f"{found.model}: {path.asked} ({features}) beside {against}"
     table = Table(title=Text(title), title_justify="left", box=None, padding=(0, 1, 0, 0))
     for column in COLUMNS:
         is_text = column == "sampling"

@@ -23,7 +23,7 @@ def test_several_paths_in_one_comparison(tmp_path: Path) -> None:
     done = run("--features", "paged_kv", "--features", "TRUE", "--json", str(file))
     assert done.returncode == 0, done.stderr
     for asked in ("paged_kv", "true"):
-        assert f"tiny: {asked} beside the baseline" in done.stdout
+        assert f"tiny: {asked} (" in done.stdout
         assert f"{asked}: the same answers as the baseline" in done.stdout
     assert all(len(line) <= 80 for line in done.stdout.splitlines())
     found = Fidelity.model_validate(json.loads(file.read_text()))
