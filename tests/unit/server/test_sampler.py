@@ -11,9 +11,9 @@ from tests.unit.server import build
 VOCAB = 64
 PARAMS = [
     SamplingParams(temperature=0.0, repetition=1.3, ignore_eos=True),
-    SamplingParams(temperature=1.0, seed=1),
-    SamplingParams(temperature=0.7, top_p=0.8, frequency=0.5, presence=0.3, seed=2),
-    SamplingParams(temperature=1.3, top_k=9, min_p=0.02, repetition=1.2, seed=3),
+    SamplingParams(temperature=1.0, seed=11),
+    SamplingParams(temperature=0.7, top_p=0.8, frequency=0.5, presence=0.3, seed=5),
+    SamplingParams(temperature=1.3, top_k=9, min_p=0.02, repetition=1.2, seed=2),
 ]
 
 
