@@ -72,6 +72,10 @@ def main() -> None:
     except UsageProblem as error:
         error.show()
         sys.exit(error.exit_code)
+    except ImportError as error:
+        if error.name != "TAILBREAK_ISA":
+            raise
+        _leave(str(error), ExitCode.INPUT_OR_SETUP)
     except OSError as error:
         _leave(str(error), ExitCode.INPUT_OR_SETUP)
     except (KeyboardInterrupt, typer.Abort):

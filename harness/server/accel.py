@@ -51,8 +51,9 @@ def read_features(header: str | None, pools: tuple[str, ...] = ()) -> tuple[str,
     unknown = [word for word in words if word not in {"true", *known}]
     if unknown:
         raise _refusal(
-            f"got {', '.join(map(repr, unknown))}, allowed true, false, or a comma "
-            f"list of {', '.join(known)}"
+            f"got {', '.join(map(repr, unknown))}, allowed false, true (every exact feature), or a "
+            f"comma list of true, {', '.join(known)}; {', '.join(LOSSY_FEATURES)} and pools of "
+            "another dtype may change the answer"
         )
     if "true" in words:
         words += EXACT_FEATURES

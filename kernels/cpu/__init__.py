@@ -31,7 +31,8 @@ def _load() -> tuple[Any, str | None]:
     runs = ISAS[: ISAS.index(best) + 1]
     if asked not in runs:
         raise ImportError(
-            f"TAILBREAK_ISA: got {asked!r}, allowed on this machine: {', '.join(runs)}"
+            f"TAILBREAK_ISA: got {asked!r}, allowed on this machine: {', '.join(runs)}",
+            name="TAILBREAK_ISA",
         )
     return importlib.import_module(f"kernels.cpu._{asked}"), None
 

@@ -46,3 +46,12 @@ def test_a_result_without_a_folder_is_refused_before_the_work(study: str, tmp_pa
     assert done.returncode == 2
     assert f"there is no folder {tmp_path / 'none'}" in " ".join(done.stderr.split())
     assert not done.stdout
+
+
+def test_a_build_that_is_none_is_refused_without_a_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A misspelt TAILBREAK_ISA ends with exit code 2 and what this machine runs."""
+    monkeypatch.setenv("TAILBREAK_ISA", "sse9")
+    done = bench("kernels", "--quick")
+    assert done.returncode == 2
+    assert "TAILBREAK_ISA: got 'sse9', allowed on this machine: portable" in done.stderr
+    assert "Traceback" not in done.stderr

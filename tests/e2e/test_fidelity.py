@@ -36,7 +36,7 @@ def test_several_paths_in_one_comparison(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--features", "warp"), "--features warp: X-MC-Accel: got 'warp', allowed true"),
+        (("--features", "warp"), "--features warp: X-MC-Accel: got 'warp', allowed false, true"),
         (("--baseline-features", "prefix_cache"), "without 'paged_kv'"),
         (("--json", "/nowhere/x.json"), "there is no folder"),
         (("--max-model-len", "32"), "raise them"),
