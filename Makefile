@@ -52,7 +52,7 @@ interop: setup  ## build llama-cpp-python's server (10 minutes the first time) a
 crash: setup  ## the proof of crash safety: 30 kill -9 at random moments, what was lost (about 10 minutes)
 	@$(BIN)/python -m tests.e2e.crash
 
-bench-kernels: setup  ## what each kernel costs beside its peers and the memory's floor (about 5 minutes)
+bench-kernels: setup  ## what each kernel costs beside its peers and the memory's floor (some 2 minutes on a quiet machine)
 	@$(BIN)/tailbreak bench kernels
 
 fmt: setup  ## format and fix what can be fixed

@@ -38,7 +38,7 @@ def kernels(
     Prints, for each op, shape and backend, as Markdown: the median with its 95 % interval,
     processor time, how many times longer torch eager, smart eager (a top-k window) and vLLM's torch
     path take in the same run, bytes moved, and the share of the measured memory bandwidth.
-    A missed target is marked, with the reason. Takes about five minutes on two cores.
+    A missed target is marked, with the reason. Takes some two minutes on two quiet cores.
 
     Exit codes: 0, or 2 for an unknown op.
 
