@@ -1,6 +1,7 @@
 import os
 import subprocess
 import sys
+import sysconfig
 import zipfile
 from pathlib import Path
 
@@ -10,6 +11,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("harness/", "kernels/", "locustfiles/")
+SERVE = ("serve", "--port", "0", "--ends-with-stdin")
 NOT_SHIPPED = (".cpp", ".hpp", "CMakeLists.txt")
 
 
@@ -44,6 +46,14 @@ def unpack(folder: Path) -> tuple[set[str], Path]:
         return set(archive.namelist()), folder / "site"
 
 
+def away(site: Path) -> dict[str, str]:
+    """An environment for `python -S`: the unpacked package, beside the others that are installed.
+
+    Without -S the editable install of this checkout would be imported in its place.
+    """
+    return {**os.environ, "PYTHONPATH": os.pathsep.join((str(site), sysconfig.get_path("purelib")))}
+
+
 def backend_of(site: Path) -> str:
     """What the unpacked package says about its kernels, away from this checkout."""
     code = (
@@ -51,9 +61,9 @@ def backend_of(site: Path) -> str:
         "print(b.choose_backend('op', 'cpu'), cpu.PROBLEM, cpu.__file__)"
     )
     done = subprocess.run(
-        [sys.executable, "-S", "-c", code],  # -S: without the editable install of this checkout
+        [sys.executable, "-S", "-c", code],
         cwd=site,
-        env={**os.environ, "PYTHONPATH": str(site)},
+        env=away(site),
         capture_output=True,
         text=True,
         check=True,
@@ -83,9 +93,9 @@ def test_without_native_kernels_the_package_works_and_says_so(tmp_path: Path) ->
     assert said.startswith("torch tailbreak was installed without native kernels")
     assert "apt-get install g++" in said
     served = subprocess.run(
-        [sys.executable, "-m", "harness.cli.main", "serve", "--port", "0", "--ends-with-stdin"],
+        [sys.executable, "-S", "-m", "harness.cli.main", *SERVE],
         cwd=site,
-        env={**os.environ, "PYTHONPATH": str(site)},
+        env=away(site),
         input="",
         capture_output=True,
         text=True,
