@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from kernels.rows import entries_by_row
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -22,29 +24,19 @@ class DenseLogitBias:
         self.values = torch.zeros(vocab_size)
         self.values[list(values)] = torch.tensor(list(values.values()), dtype=torch.float32)
 
+    @property
+    def vocab_size(self) -> int:
+        """Columns of the logits it goes with."""
+        return len(self.values)
+
 
 def add_bias(logits: Tensor, biases: Sequence[object]) -> Tensor:
     """Add in place to the rows that have a bias."""
-    dense = _require_biases(logits, biases)
-    if len(dense) == len(logits) > 0:
-        return logits.add_(torch.stack(list(dense.values())).to(logits.device))
-    if dense:
-        logits[list(dense)] += torch.stack(list(dense.values())).to(logits.device)
+    dense = entries_by_row(logits, biases, DenseLogitBias, "biases")
+    if not dense:
+        return logits
+    values = torch.stack([each.values for each in dense.values()]).to(logits.device)
+    if len(dense) == len(logits):
+        return logits.add_(values)
+    logits[list(dense)] += values
     return logits
-
-
-def _require_biases(logits: Tensor, biases: Sequence[object]) -> dict[int, Tensor]:
-    """Give the biases that are there, by row."""
-    dense: dict[int, Tensor] = {}
-    for row, bias in enumerate(biases):
-        if bias is None:
-            continue
-        if not isinstance(bias, DenseLogitBias):
-            raise ValueError("biases: got one of another backend, allowed torch's and None")  # noqa: TRY004
-        if len(bias.values) != logits.shape[1]:
-            raise ValueError(
-                f"biases: got one of vocab_size {len(bias.values)}, "
-                f"allowed the logits' {logits.shape[1]}"
-            )
-        dense[row] = bias.values
-    return dense

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import torch
 
+from kernels.rows import entries_by_row
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -35,6 +37,11 @@ class DensePenaltyState:
         self.output_counts: NDArray[np.float32] = np.zeros(vocab_size, np.float32)
         self._history: list[int] = []
         self.see(prompt_ids)
+
+    @property
+    def vocab_size(self) -> int:
+        """Columns of the logits it goes with."""
+        return len(self.prompt_seen)
 
     @property
     def n_generated(self) -> int:
@@ -88,13 +95,13 @@ class DensePenaltyState:
         return bool(self.prompt_seen[token_id]) or self.count(token_id) > 0
 
     def _require_id(self, token_id: int) -> None:
-        if not 0 <= token_id < len(self.prompt_seen):
-            raise ValueError(f"token id: got {token_id}, allowed 0 to {len(self.prompt_seen) - 1}")
+        if not 0 <= token_id < self.vocab_size:
+            raise ValueError(f"token id: got {token_id}, allowed 0 to {self.vocab_size - 1}")
 
 
 def apply_penalties(logits: Tensor, states: Sequence[PenaltyState | None]) -> Tensor:
     """Penalise in place the rows that have a state."""
-    dense = _require_states(logits, states)
+    dense = entries_by_row(logits, states, DensePenaltyState, "states")
     if not dense:
         return logits
     rows, penalised = list(dense), list(dense.values())
@@ -145,22 +152,3 @@ def _geometric_sums(decay: Tensor, largest: int) -> Tensor:
         total = torch.where(is_set, total * decay + 1, total)
         power = torch.where(is_set, power * decay, power)
     return total
-
-
-def _require_states(
-    logits: Tensor, states: Sequence[PenaltyState | None]
-) -> dict[int, DensePenaltyState]:
-    """Give the states that are there, by row."""
-    dense: dict[int, DensePenaltyState] = {}
-    for row, state in enumerate(states):
-        if state is None:
-            continue
-        if not isinstance(state, DensePenaltyState):
-            raise ValueError("states: got one of another backend, allowed torch's and None")  # noqa: TRY004
-        if len(state.prompt_seen) != logits.shape[1]:
-            raise ValueError(
-                f"states: got one of vocab_size {len(state.prompt_seen)}, "
-                f"allowed the logits' {logits.shape[1]}"
-            )
-        dense[row] = state
-    return dense
