@@ -55,16 +55,6 @@ inline F32 odd_lanes(F32 a, F32 b) {
     return TAILBREAK_SHUFFLE(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
 }
 
-// Lane i becomes the sum of rows[i]: a tree of neighbours, the same for every row.
-inline F32 row_sums(F32 *rows) {
-    for (int width = kLanes; width > 1; width /= 2)
-        for (int i = 0; i < width / 2; ++i) {
-            F32 a = rows[2 * i], b = rows[2 * i + 1];
-            rows[i] = even_lanes(a, b) + odd_lanes(a, b);
-        }
-    return rows[0];
-}
-
 inline float sum(F32 value) {
     float lanes[kLanes];
     store(lanes, value);
