@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 MAX_HEAD_BYTES: Final = 1 << 16
 """Request line and header fields; framing of a chunked body may take eight times the body more."""
-CUT: Final = "tailbreak.cut"
-"""Key of the scope: a function that ends the connection after what has been written."""
+TRANSPORT: Final = "tailbreak.transport"
+"""Key of the scope: the connection's transport, to end it or to see whether it has ended."""
 
 
 class FrontProtocol(HttpToolsProtocol):
@@ -77,7 +77,7 @@ class FrontProtocol(HttpToolsProtocol):
         super().on_message_begin()
         self._is_in_message = True
         self._n_body = self._n_other = 0
-        self.scope[CUT] = self.transport.close  # type: ignore[typeddict-unknown-key]
+        self.scope[TRANSPORT] = self.transport  # type: ignore[typeddict-unknown-key]
         self._expect_request()
 
     def on_headers_complete(self) -> None:

@@ -17,10 +17,11 @@ from harness.server.answer import Delta, Finish
 from harness.server.answers import ChoiceText, Texts
 from harness.server.api_error import ApiError
 from harness.server.front import answer_headers
-from harness.server.front_protocol import CUT
+from harness.server.front_protocol import TRANSPORT
 from harness.server.sse import DONE, Shapes, encode_event
 
 if TYPE_CHECKING:
+    from asyncio import Transport
     from collections.abc import Awaitable, Callable
 
     from starlette.types import Receive, Scope, Send
@@ -39,8 +40,14 @@ class StreamCutError(Exception):
     """A planted fault: this stream ends here."""
 
 
+class ClientLeftError(Exception):
+    """The connection went while the answer was being written."""
+
+
 class Reply(Response):
     """A response that ends with its client: when the connection goes, the request is cancelled."""
+
+    _transport: Transport
 
     def __init__(self, front: Front, generation: Generation, answers: Answers) -> None:
         super().__init__()
@@ -51,6 +58,7 @@ class Reply(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Produce the answer while watching the connection."""
+        self._transport = scope[TRANSPORT]
         producing = asyncio.ensure_future(self._produce(send))
         watching = asyncio.ensure_future(_until_disconnect(receive))
         stopping: ApiError | None = None
@@ -61,7 +69,7 @@ class Reply(Response):
         finally:
             watching.cancel()
         if producing.done():
-            await self._conclude(producing, scope, receive, send)
+            await self._conclude(producing, receive, send)
             return
         producing.cancel()
         # Cancelled once more: the server waits no longer, not even for a client that does not read.
@@ -73,7 +81,6 @@ class Reply(Response):
     async def _conclude(
         self,
         producing: asyncio.Future[None],
-        scope: Scope,
         receive: Receive,
         send: Send,
     ) -> None:
@@ -81,15 +88,14 @@ class Reply(Response):
         error = producing.exception()
         if error is None:
             return
-        is_cut = isinstance(error, StreamCutError)
-        outcome = "dropped" if is_cut else "error"
+        outcome = _OUTCOMES.get(type(error), "error")
         await self._front.break_off(self._generation, self._answers, outcome)
-        if is_cut:
-            scope[CUT]()
+        if isinstance(error, StreamCutError):
+            self._transport.close()
             await _until_disconnect(receive)
         elif isinstance(error, ApiError):
             await self._send_error(error, send)
-        else:
+        elif not isinstance(error, ClientLeftError):
             raise error
 
     async def _send_error(self, error: ApiError, send: Send) -> None:
@@ -104,6 +110,16 @@ class Reply(Response):
 
     async def _produce(self, send: Send) -> None:
         raise NotImplementedError
+
+    async def _complete(self) -> Timings:
+        """Close the account of an answer that still has its client.
+
+        What is written to a lost connection is dropped without a word, so an engine that is done
+        would otherwise have its answer counted as served.
+        """
+        if self._transport.is_closing():
+            raise ClientLeftError
+        return await self._front.complete(self._generation, self._answers)
 
     async def _begin(self, send: Send, headers: dict[str, str], length: int | None = None) -> None:
         self._has_begun = True
@@ -141,7 +157,7 @@ class StreamReply(Reply):
         opening = b"" if self._has_begun else await self._open(send)
         if self._is_to_be_cut:
             raise StreamCutError
-        timings = await self._front.complete(self._generation, answers)
+        timings = await self._complete()
         await _send_body(send, opening + self._closing(timings), has_more=False)
 
     async def _open(self, send: Send) -> bytes:
@@ -209,12 +225,18 @@ class WholeReply(Reply):
             texts.add(events)
             self._answers.note_handed()
         texts.add([self._answers.last])
-        timings = await self._front.complete(self._generation, self._answers)
+        timings = await self._complete()
         value = self._wrap(texts.choices)
         body = json.dumps({**value, "timings": timings.to_json()}).encode()
         headers = {"Content-Type": "application/json", "Server-Timing": timings.server_timing}
         await self._begin(send, headers, len(body))
         await _send_body(send, body, has_more=False)
+
+
+_OUTCOMES: Final[dict[type[BaseException], str]] = {
+    StreamCutError: "dropped",
+    ClientLeftError: "cancelled",
+}
 
 
 async def _until_disconnect(receive: Receive) -> None:

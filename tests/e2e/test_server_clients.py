@@ -158,10 +158,14 @@ def test_a_slow_reader_delays_nobody(client: Client, server: RunningServer) -> N
     assert growth < 32 << 20
 
 
-def test_a_client_that_never_reads_is_given_up(client: Client) -> None:
-    """After the client timeout an unread stream is cut, its request ended and counted."""
+@pytest.mark.parametrize("n_tokens", [400, 1500])
+def test_a_client_that_never_reads_is_given_up(client: Client, n_tokens: int) -> None:
+    """After the client timeout an unread stream is cut, its request ended and counted.
+
+    Either way its client left: whether the engine was done by then or not.
+    """
     cancelled = client.value("mc_accel_requests_total", path="baseline", outcome="cancelled")
-    with client.open_stream(ask(max_tokens=1500, logprobs=20), small_buffer=True):
+    with client.open_stream(ask(max_tokens=n_tokens, logprobs=20), small_buffer=True):
         eventually(
             lambda: (
                 client.value("mc_accel_requests_total", path="baseline", outcome="cancelled")
