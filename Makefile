@@ -29,7 +29,7 @@ fuzz: setup  ## 20,000 malformed requests to the bundled server (about 5 minutes
 	@TAILBREAK_FUZZ=20000 timeout 1800 $(BIN)/python -m pytest -s --durations=5 tests/e2e/test_fuzz.py
 
 accuracy: setup  ## draws, kept sets and FP8 codes of every kernel build at full sizes (about 1.5 hours)
-	@TAILBREAK_ACCURACY=1 $(BIN)/python -m pytest -s --durations=10 tests/oracles/test_sampling_accuracy.py tests/unit/kernels/test_state_codec.py
+	@TAILBREAK_ACCURACY=1 $(BIN)/python -m pytest -s --durations=10 tests/oracles/test_sampling_accuracy.py tests/oracles/test_path_accuracy.py tests/unit/kernels/test_state_codec.py
 
 SEEDS ?= 3
 

@@ -11,13 +11,13 @@ from bisect import bisect_left
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
-from harness.metrics import catalogue
+from harness.metrics.catalogue import server as catalogue
 from harness.server.faults import NO_FAULTS, Faults
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from harness.metrics.catalogue import Metric
+    from harness.metrics.catalogue.metric import Metric
     from harness.server.pools import Pools
     from harness.server.timings import Timings
 

@@ -19,7 +19,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from harness.base.errors import SetupError
-from harness.metrics.catalogue import LATENCY_BUCKETS, SERVER_METRICS
+from harness.metrics.catalogue.metric import LATENCY_BUCKETS
+from harness.metrics.catalogue.server import SERVER_METRICS
 from harness.metrics.phases import SERVER_PHASES
 from harness.server.accel import EXACT_FEATURES
 from harness.server.options import ServerOptions

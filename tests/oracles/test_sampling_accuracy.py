@@ -217,19 +217,56 @@ def test_neighbouring_streams_are_independent(
     """The winners of a key and of the next one share no shift and no cell of a 16 x 16 table."""
     backend = use(build, monkeypatch)
     vocab_size = 256
-    n_draws = n_draws_of(build) // 2
-    settings = build_settings(n_draws, seed=7, position=3)
-    rows = torch.zeros((1, vocab_size)).expand(n_draws, vocab_size)
-    winners = []
-    for shift in (0, 1):
-        settings[key] = 2 * np.arange(n_draws) + shift
-        winners.append(sample(rows, settings, backend=backend).token_ids.numpy())
+    n_pairs = n_draws_of(build)
+    table = np.zeros((vocab_size, vocab_size))
+    rows = torch.zeros((1, vocab_size)).expand(min(n_pairs, 10_000), vocab_size)
+    settings = build_settings(len(rows), seed=7, position=3)
+    for first in range(0, n_pairs, len(rows)):
+        winners = []
+        for shift in (0, 1):
+            settings[key] = 2 * np.arange(first, first + len(rows)) + shift
+            winners.append(sample(rows, settings, backend=backend).token_ids.numpy())
+        np.add.at(table, tuple(winners), 1)
+    judge_pairs(table)
+
+
+def judge_pairs(table: np.ndarray) -> None:
+    """Test a table of pairs: neither the same, nor a neighbour, nor a cell of 16 x 16 too often."""
+    size, n_pairs = len(table), int(table.sum())
     for shift in (-1, 0, 1):
-        hits = int(((winners[1] - winners[0]) % vocab_size == shift % vocab_size).sum())
-        assert stats.binomtest(hits, n_draws, 1 / vocab_size).pvalue > ALPHA
-    table = np.zeros((16, 16))
-    np.add.at(table, (winners[0] // 16, winners[1] // 16), 1)
-    assert stats.chi2_contingency(table).pvalue > ALPHA
+        hits = int(sum(table[i, (i + shift) % size] for i in range(size)))
+        assert stats.binomtest(hits, n_pairs, 1 / size).pvalue > ALPHA
+    coarse = table.reshape(16, size // 16, 16, size // 16).sum(axis=(1, 3))
+    assert stats.chi2_contingency(coarse).pvalue > ALPHA
+
+
+@each_build
+def test_neighbouring_tokens_are_independent(build: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of equal tokens the winner says nothing of who wins among the others, its neighbours first.
+
+    The runner-up is the winner of the same draw without the first winner.
+    """
+    backend = use(build, monkeypatch)
+    vocab_size = 256
+    n_pairs = n_draws_of(build)
+    table = np.zeros((vocab_size, vocab_size))
+    n_rows = min(n_pairs, 10_000)
+    settings = build_settings(n_rows, seed=11)
+    for first in range(0, n_pairs, n_rows):
+        settings["position"] = np.arange(first, first + n_rows)
+        rows = torch.zeros((n_rows, vocab_size))
+        winners = sample(rows, settings, backend=backend).token_ids
+        rows[torch.arange(n_rows), winners.long()] = -torch.inf
+        others = sample(rows, settings, backend=backend).token_ids
+        np.add.at(table, (winners.numpy(), others.numpy()), 1)
+    assert np.trace(table) == 0
+    for shift in (-1, 1):
+        hits = int(sum(table[i, (i + shift) % vocab_size] for i in range(vocab_size)))
+        assert stats.binomtest(hits, n_pairs, 1 / (vocab_size - 1)).pvalue > ALPHA
+    distances = [table[np.arange(256), (np.arange(256) + d) % 256].sum() for d in range(1, 256)]
+    assert stats.chisquare(distances).pvalue > ALPHA
+    places = stats.chisquare(table.sum(axis=0)).pvalue, stats.chisquare(table.sum(axis=1)).pvalue
+    assert min(places) > ALPHA / 2
 
 
 def test_the_uniforms_are_uniform() -> None:

@@ -2,7 +2,8 @@ import asyncio
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from harness.metrics.catalogue import SERVER_METRICS, Metric
+from harness.metrics.catalogue.metric import Metric
+from harness.metrics.catalogue.server import SERVER_METRICS
 from harness.metrics.phases import SERVER_PHASES
 from harness.server.engine_link import EngineLink
 from harness.server.faults import read_faults

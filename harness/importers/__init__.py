@@ -1,0 +1,1 @@
+"""Into the harness: what foreign servers, profilers and tools have written."""
