@@ -15,7 +15,8 @@ import pandas as pd
 class Readings(Protocol):
     """Telemetry between two times; names and units are those of `harness.metrics.catalogue`.
 
-    A histogram's `NAME_sum` and `NAME_count` are counters of their own. Every question takes labels that a series must have; one without any matching series is None.
+    A histogram's `NAME_sum` and `NAME_count` are counters of their own. Every question takes labels
+    that a series must have; one without any matching series is None.
     """
 
     @property
