@@ -45,7 +45,7 @@ def records(
         typer.Option(help="File to write instead of standard output.", metavar="FILE"),
     ] = None,
 ) -> None:
-    """Write every request of a run: its stamps, counts, outcome, factors and latencies.
+    """Write every request of a run: its stamps, counts, outcome, factors, latencies and trace id.
 
     Finished, running and killed runs work alike: what was acknowledged is there, each row once.
     Columns: docs/metrics.md. In CSV, lists and maps are JSON inside their cell.
@@ -110,12 +110,16 @@ def _text_out(output: Path | None) -> Iterator[TextIO]:
 
 
 def _widening(folder: "RunFolder") -> "Callable[[pa.RecordBatch], pa.RecordBatch]":
-    """The function that gives a batch its factors, from the plan, and its latencies."""
+    """The function that gives a batch its factors (from the plan), latencies and trace ids."""
     import pyarrow as pa
 
     from harness.metrics.latency import LATENCIES, dispatch_lag_s
     from harness.plan.codec import plan_from_json
+    from harness.records.about import read_about
+    from harness.records.store import KEY
+    from harness.records.trace import trace_id
 
+    run = read_about(folder)["id"]
     cells = {c.id: c.factors for c in plan_from_json(folder.read_json("plan.json")).cells}
     axes = {axis: _type_of(f[axis] for f in cells.values()) for f in cells.values() for axis in f}
     derived = {name: LATENCIES[name] for name in DERIVED}
@@ -128,9 +132,12 @@ def _widening(folder: "RunFolder") -> "Callable[[pa.RecordBatch], pa.RecordBatch
             pa.array([_told(cells.get(i, {}).get(axis), axes[axis]) for i in ids], axes[axis])
             for axis in axes
         ]
+        keys = zip(*(batch[name].to_pylist() for name in KEY), strict=True)
+        traces = pa.array([trace_id(run, *key) for key in keys], pa.string())
         arrays += [pa.array(f(rows), pa.float64(), from_pandas=True) for f in derived.values()]
         return pa.RecordBatch.from_arrays(
-            [*batch.columns, *arrays], names=[*batch.schema.names, *axes, *derived]
+            [*batch.columns, *arrays, traces],
+            names=[*batch.schema.names, *axes, *derived, "trace_id"],
         )
 
     return widen

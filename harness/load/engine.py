@@ -32,6 +32,7 @@ from harness.load.record_keeper import RecordKeeper, Report
 from harness.load.session import Session
 from harness.load.virtual_user import VirtualUser, Wording
 from harness.plan.plan import Segment
+from harness.records.about import read_about
 from harness.records.columns import to_batch
 from harness.records.request import Outcome, RequestRecord
 from harness.records.shard import ShardWriter
@@ -93,6 +94,8 @@ class LoadEngine:
             model=scenario.target.model,
             ignore_eos=scenario.output.ignore_eos,
             api_key=self._key,
+            run=read_about(session.run)["id"],
+            session=session.number,
             prompts=self._prompts.by_segment,
             think_time_ns=round(scenario.load.think_time_s * 1e9),
         )

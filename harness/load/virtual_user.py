@@ -18,6 +18,7 @@ from harness.load.dispatcher import Assignment
 from harness.load.handout import Handout
 from harness.load.record_keeper import Current, RecordKeeper
 from harness.records.request import Outcome
+from harness.records.trace import trace_id, traceparent
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +30,8 @@ class Wording:
         model: model name.
         ignore_eos: keep generating up to max_tokens.
         api_key: bearer token.
+        run: id of the run, for the trace ids.
+        session: number of its session, for the same.
         prompts: texts by segment id, then by the request's index.
         think_time_ns: pause between the calls of a chain.
     """
@@ -37,6 +40,8 @@ class Wording:
     model: str
     ignore_eos: bool
     api_key: str | None
+    run: str
+    session: int
     prompts: Mapping[str, Mapping[int, str]]
     think_time_ns: int = 0
 
@@ -56,8 +61,12 @@ class Wording:
             cot_depth=0 if is_chain else cell.cot_depth,
             cot_step_tokens=0 if is_chain else cell.cot_step_tokens,
             accelerated=cell.accelerated if "accelerated" in cell.factors else None,
+            traceparent=traceparent(self._trace_id(assignment), len(past)),
             api_key=self.api_key,
         )
+
+    def _trace_id(self, assignment: Assignment) -> str:
+        return trace_id(self.run, self.session, assignment.segment.id, assignment.request.index)
 
 
 class VirtualUser:

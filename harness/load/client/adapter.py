@@ -32,6 +32,7 @@ class Ask:
         cot_depth: reasoning steps of the bundled server, 0 for none.
         cot_step_tokens: tokens per step.
         accelerated: value of `X-MC-Accel`; None sends no such header.
+        traceparent: value of the header of this name; None sends none.
         api_key: bearer token; never stored.
     """
 
@@ -45,6 +46,7 @@ class Ask:
     cot_depth: int = 0
     cot_step_tokens: int = 0
     accelerated: Asked | None = None
+    traceparent: str | None = None
     api_key: str | None = field(default=None, repr=False)
 
     @property

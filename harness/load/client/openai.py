@@ -50,6 +50,8 @@ class _OpenAi:
         headers = [("Content-Type", "application/json"), ("Accept", "text/event-stream")]
         if ask.accelerated is not None:
             headers.append(("X-MC-Accel", acceleration.header(ask.accelerated)))
+        if ask.traceparent is not None:
+            headers.append(("traceparent", ask.traceparent))
         if ask.api_key is not None:
             headers.append(("Authorization", f"Bearer {ask.api_key}"))
         return HttpRequest(

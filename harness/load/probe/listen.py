@@ -40,6 +40,7 @@ from harness.load.probe.parameters import (
 from harness.load.probe.result import Acceleration, Api, Probe, PromptLengths, Requests
 from harness.load.probe.wording import GREEDY_PROMPT, measured_prompt
 from harness.records.request import RequestRecord
+from harness.records.trace import trace_id, traceparent
 
 TIMEOUTS: Final = Timeouts(connect_s=5.0, idle_s=60.0, total_s=120.0)
 APIS: Final = ("openai-chat", "openai-completions")
@@ -80,13 +81,13 @@ def probe(
         is_locked = reply.status in {401, 403}
         chosen = only_model(url, reply) if model is None or is_locked else model
         said = _introduce(http, reply)
-        questions = _Questions(client, http, chosen, api_key, say)
+        questions = _Questions(client, http, chosen, api_key, salt, say)
         api, apis = questions.find_api(url)
         parameters = questions.try_parameters()
         lengths = questions.ask_lengths()
         acceleration = questions.ask_acceleration()
         refused = {p.name for p in parameters if p.state == "refused"}
-        records = [answer.record for answer in questions.measure(n, salt, refused)]
+        records = [answer.record for answer in questions.measure(n, refused)]
     finally:
         client.close()
         keep_alive.close()
@@ -128,12 +129,20 @@ class _Questions:
     """One server, one model, one question at a time."""
 
     def __init__(
-        self, client: HttpClient, http: PlainHttp, model: str, api_key: str | None, say: Say
+        self,
+        client: HttpClient,
+        http: PlainHttp,
+        model: str,
+        api_key: str | None,
+        salt: str,
+        say: Say,
     ) -> None:
         self._client = client
         self._http = http
         self._model = model
         self._api_key = api_key
+        self._salt = salt
+        self._n_asked = 0
         self._say = say
         self._adapter: Adapter = build_adapter(APIS[0])
         self._refused_options: tuple[Parameter, ...] = ()
@@ -228,7 +237,7 @@ class _Questions:
             state="honoured", features=record.features, detail="the answer names the path"
         )
 
-    def measure(self, n: int, salt: str, refused: set[str]) -> list[Heard]:
+    def measure(self, n: int, refused: set[str]) -> list[Heard]:
         """`n` requests as a run sends them, less what is refused."""
         fields = {name: value for name, value in NEUTRAL.items() if name not in refused}
         if "seed" not in refused:
@@ -238,7 +247,7 @@ class _Questions:
         heard = []
         for number in range(n):
             self._say(f"request {number + 1} of {n}")
-            heard.append(self._ask(measured_prompt(number, salt), fields))
+            heard.append(self._ask(measured_prompt(number, self._salt), fields))
         return heard
 
     def _ask(self, prompt: str, fields: Fields, *, accelerated: bool | None = None) -> Heard:
@@ -250,8 +259,10 @@ class _Questions:
             max_tokens=sampling.pop("max_tokens", MAX_TOKENS),
             sampling=sampling,
             accelerated=accelerated,
+            traceparent=traceparent(trace_id(f"probe {self._salt}", 1, "", self._n_asked)),
             api_key=self._api_key,
         )
+        self._n_asked += 1
         exchange = self._client.exchange(self._adapter.request(ask))
         return hear(exchange, self._adapter.decode(exchange, ask, keep_text=True))
 
