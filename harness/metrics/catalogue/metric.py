@@ -55,16 +55,40 @@ def _geometric(low: float, high: float, ratio: float) -> list[float]:
     return bounds
 
 
+# Limits that people promise: only an edge can be counted by exactly.
+_PROMISED: Final = (
+    0.02,
+    0.025,
+    0.04,
+    0.05,
+    0.06,
+    0.08,
+    0.2,
+    0.25,
+    0.3,
+    0.4,
+    0.5,
+    2.0,
+    2.5,
+    3.0,
+    5.0,
+)
+
 # Classic buckets answer a quantile to within one bucket: 10 % steps where latencies are judged
 # (ratio 10^(1/24)), coarser outside.
-LATENCY_BUCKETS: Final = (
-    0.0001,
-    0.0002,
-    0.0005,
-    *_geometric(0.001, 1.0, 10 ** (1 / 24)),
-    *_geometric(1.0, 10.0, 10 ** (1 / 8)),
-    10.0,
-    20.0,
-    50.0,
-    100.0,
+LATENCY_BUCKETS: Final = tuple(
+    sorted(
+        {
+            0.0001,
+            0.0002,
+            0.0005,
+            *_geometric(0.001, 1.0, 10 ** (1 / 24)),
+            *_geometric(1.0, 10.0, 10 ** (1 / 8)),
+            *_PROMISED,
+            10.0,
+            20.0,
+            50.0,
+            100.0,
+        }
+    )
 )
