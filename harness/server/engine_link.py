@@ -20,8 +20,11 @@ if TYPE_CHECKING:
     from harness.server.job import Job
 
 
-_GAUGES: Final = ("running", "waiting", "kv_held", "kv_kept")
-_COUNTERS: Final = ("evictions", "prefix_hits")
+_STATE: Final = (
+    *("running", "waiting", "kv_held", "kv_kept"),
+    *("evictions", "prefix_queries", "prefix_hits"),
+)
+"""What an engine tells of itself with every step."""
 
 
 class EngineLink(asyncio.Protocol):
@@ -39,7 +42,7 @@ class EngineLink(asyncio.Protocol):
         self._next_id = 0
         self.is_alive = False
         self.ready: asyncio.Future[Frame] = asyncio.get_running_loop().create_future()
-        self.gauges: dict[str, int] = dict.fromkeys(_GAUGES + _COUNTERS, 0)
+        self.state: dict[str, int] = dict.fromkeys(_STATE, 0)
         self.costs = PoolCosts(FIRST_COSTS)
 
     @property
@@ -97,13 +100,12 @@ class EngineLink(asyncio.Protocol):
         self._transport = None
         if not self.ready.done():
             self.ready.set_result({"failed": "the engine process ended while it started"})
-        self.gauges |= dict.fromkeys(_GAUGES, 0)
         jobs = list(self._jobs.values())
         self._jobs.clear()
         self._on_death(jobs)
 
     def _dispatch(self, frame: Frame) -> None:
-        self.gauges = frame["gauges"]
+        self.state = frame["state"]
         until_ns = frame["until_ns"]
         n_prefill = 0
         for job_id, token_id, kind, account, logprobs in frame["tokens"]:

@@ -14,7 +14,7 @@ import signal
 import socket
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -155,11 +155,11 @@ def step_frame(events: StepEvents, engine: Engine) -> Frame:
         "until_ns": events.until_ns,
         "tokens": events.tokens,
         "ends": events.ends,
-        "gauges": gauges(engine),
+        "state": state(engine),
     }
 
 
-def gauges(engine: Engine) -> dict[str, Any]:
+def state(engine: Engine) -> dict[str, int]:
     """Describe the engine's present state for `/metrics`."""
     scheduler = engine.scheduler
     return {
@@ -168,6 +168,7 @@ def gauges(engine: Engine) -> dict[str, Any]:
         "kv_held": scheduler.n_held,
         "kv_kept": scheduler.n_kept,
         "evictions": scheduler.n_evictions,
+        "prefix_queries": scheduler.n_cache_queries,
         "prefix_hits": scheduler.n_cache_hits,
     }
 
@@ -222,7 +223,7 @@ def warm_up(engine: Engine, n_prompt: int) -> None:
             engine.step(watch)
             watch.restart(watch.last_ns)
     engine.n_tokens_generated = 0
-    engine.scheduler.n_evictions = 0
+    engine.scheduler.n_evictions = engine.scheduler.n_cache_queries = 0
     assert engine.scheduler.n_kept == engine.scheduler.n_cache_hits == 0
 
 

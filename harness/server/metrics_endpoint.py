@@ -21,6 +21,18 @@ if TYPE_CHECKING:
     from harness.server.pools import Pools
     from harness.server.timings import Timings
 
+_COUNTERS: Final = {
+    "evictions": catalogue.EVICTIONS,
+    "prefix_queries": catalogue.PREFIX_QUERIES,
+    "prefix_hits": catalogue.PREFIX_HITS,
+}
+_GAUGES: Final = {
+    "running": catalogue.RUNNING,
+    "waiting": catalogue.WAITING,
+    "kv_held": catalogue.KV_HELD,
+    "kv_kept": catalogue.KV_KEPT,
+    "kv_capacity": catalogue.KV_CAPACITY,
+}
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -38,6 +50,10 @@ class Values:
     def set(self, value: float, *labels: str) -> None:
         """Set one series."""
         self._values[labels] = value
+
+    def drop(self, *labels: str) -> None:
+        """Forget one series, if it is there."""
+        self._values.pop(labels, None)
 
     def lines(self) -> Iterator[str]:
         """Render every series."""
@@ -127,18 +143,19 @@ class ServerMetrics:
         return self._render()
 
     def _set_pools(self, pools: Pools) -> None:
-        """Take over which pools serve, and what they hold together."""
-        for name, state in pools.states.items():
-            self._values[catalogue.POOL_UP].set(int(state == "ok"), name)
-            self._values[catalogue.RESTARTS].set(pools.restarts[name], name)
-        gauges = pools.gauges
-        self._values[catalogue.KV_CAPACITY].set(pools.kv_tokens)
-        self._values[catalogue.RUNNING].set(gauges["running"])
-        self._values[catalogue.WAITING].set(gauges["waiting"])
-        self._values[catalogue.KV_HELD].set(gauges["kv_held"])
-        self._values[catalogue.KV_KEPT].set(gauges["kv_kept"])
-        self._values[catalogue.EVICTIONS].set(gauges["evictions"])
-        self._values[catalogue.PREFIX_HITS].set(gauges["prefix_hits"])
+        """Take over which pools serve, and what each last told of itself."""
+        values = self._values
+        for pool in pools.members:
+            told = {**pool.link.state, "kv_capacity": pool.kv_tokens}
+            values[catalogue.POOL_UP].set(int(pool.link.is_alive), pool.name)
+            values[catalogue.RESTARTS].set(pools.restarts[pool.name], pool.name)
+            for word, metric in _COUNTERS.items():
+                values[metric].set(told[word], pool.name)
+            for word, metric in _GAUGES.items():
+                if pool.link.is_alive:
+                    values[metric].set(told[word], pool.name)
+                else:  # what a dead process holds cannot be read; what it counted stays
+                    values[metric].drop(pool.name)
 
     def _render(self) -> bytes:
         lines: list[str] = []

@@ -118,17 +118,9 @@ class Pools:
         return sum(pool.n_slots for pool in self.living)
 
     @property
-    def kv_tokens(self) -> int:
-        """Token slots of all KV arenas."""
-        return sum(pool.kv_tokens for pool in self.living)
-
-    @property
-    def gauges(self) -> dict[str, int]:
-        """The engines' latest gauges, added up."""
-        total: Counter[str] = Counter()
-        for pool in self._pools:
-            total.update(pool.link.gauges)
-        return dict(total)
+    def members(self) -> Sequence[Pool]:
+        """Every pool, dead ones too."""
+        return self._pools
 
     @property
     def named(self) -> tuple[str, ...]:

@@ -86,6 +86,7 @@ class Scheduler:
         self.costs = StepCosts()
         self._allowance = Allowance(self._budget, self._budget)
         self.n_evictions = 0
+        self.n_cache_queries = 0
         self.n_cache_hits = 0
 
     @property
@@ -193,6 +194,7 @@ class Scheduler:
                 return "memory"
             if head.n_evictions == 0:
                 head.n_cached = head.n_computed
+                self.n_cache_queries += head.n_prompt if self.mode.has_prefix_cache else 0
                 self.n_cache_hits += head.n_cached
             self.waiting.pop(0)
             insort(self.resident, head, key=_order)

@@ -82,8 +82,10 @@ class Client:
         }
 
     def value(self, name: str, **labels: str) -> float:
-        """One sample, 0 when it is not there yet."""
-        return self.samples().get((name, tuple(sorted(labels.items()))), 0.0)
+        """The samples that have these labels, added up; 0 when there is none yet."""
+        wanted = set(labels.items())
+        found = self.samples().items()
+        return sum(value for (own, pairs), value in found if own == name and wanted <= {*pairs})
 
     @contextlib.contextmanager
     def open_stream(self, body: dict[str, Any], *, small_buffer: bool = False) -> Iterator[Any]:

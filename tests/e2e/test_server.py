@@ -329,7 +329,7 @@ def test_metrics_tell_what_happened(client: Client) -> None:
     assert moved("mc_accel_infer_duration_seconds_bucket", le="100.0", **path) == 3
     assert moved("mc_accel_refused_total", status="400") == 1
     assert moved("mc_accel_requests_total", outcome="length", path="baseline") == 0
-    assert after[("mc_accel_kv_capacity_tokens", ())] == 2560
+    assert after[("mc_accel_kv_capacity_tokens", (("pool", "cpu"),))] == 2560
     reply = client.get("/metrics")
     assert reply.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
     exposed = {family.name for family in text_string_to_metric_families(reply.body.decode())}

@@ -29,11 +29,19 @@ OUTPUT_TOKENS: Final = counter(
     "path",
 )
 EVICTIONS: Final = counter(
-    "mc_accel_evictions_total", "Sequences that lost their KV memory and were recomputed."
+    "mc_accel_evictions_total",
+    "Sequences that lost their KV memory and were recomputed.",
+    "pool",
+)
+PREFIX_QUERIES: Final = counter(
+    "mc_accel_prefix_query_tokens_total",
+    "Prompt tokens that were looked up in the prefix cache.",
+    "pool",
 )
 PREFIX_HITS: Final = counter(
     "mc_accel_prefix_hit_tokens_total",
     "Prompt tokens whose keys and values came from the prefix cache.",
+    "pool",
 )
 JOURNAL_FAILURES: Final = counter(
     "mc_accel_journal_failures_total", "Journal rows that could not be written."
@@ -42,17 +50,19 @@ JOURNAL_WAITS: Final = counter(
     "mc_accel_journal_waits_total",
     "Requests that found the queue of `async_store` full and waited for room.",
 )
-RUNNING: Final = gauge("mc_accel_running_sequences", "Sequences that hold KV memory.")
-WAITING: Final = gauge("mc_accel_waiting_sequences", "Sequences that wait in the engine.")
+RUNNING: Final = gauge("mc_accel_running_sequences", "Sequences that hold KV memory.", "pool")
+WAITING: Final = gauge("mc_accel_waiting_sequences", "Sequences that wait in the engine.", "pool")
 KV_HELD: Final = gauge(
     "mc_accel_kv_held_tokens",
     "Token slots of the KV arena that running sequences keep, used or not.",
+    "pool",
 )
 KV_KEPT: Final = gauge(
     "mc_accel_kv_kept_tokens",
     "Token slots no running sequence keeps, whose prefix a later prompt may still use.",
+    "pool",
 )
-KV_CAPACITY: Final = gauge("mc_accel_kv_capacity_tokens", "Token slots of the KV arena.")
+KV_CAPACITY: Final = gauge("mc_accel_kv_capacity_tokens", "Token slots of the KV arena.", "pool")
 
 POOL_UP: Final = gauge(
     "mc_accel_pool_up", "1 while a pool's engine process serves, 0 once it died.", "pool"
@@ -88,9 +98,11 @@ BATCH: Final = Metric(
     buckets=(1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 256),
 )
 STORE_IN_USE: Final = gauge(
-    "mc_accel_store_connections_in_use", "Journal connections that write now."
+    "mc_accel_store_connections_in_use", "Connections to the journal that are taken now."
 )
-STORE_LIMIT: Final = gauge("mc_accel_store_connections_limit", "Journal connections there may be.")
+STORE_LIMIT: Final = gauge(
+    "mc_accel_store_connections_limit", "Connections to the journal there may be at once."
+)
 STORE_WAITING: Final = gauge(
     "mc_accel_store_waiting_rows", "Journal rows that wait for a connection."
 )
@@ -120,10 +132,6 @@ ENERGY: Final = counter(
     "source",
     unit="joules",
 )
-DEGRADATIONS: Final = counter(
-    "mc_accel_degradations_total", "Requests that ran without a feature they asked for.", "feature"
-)
-
 SERVER_METRICS: Final = (
     INFER_DURATION,
     PHASE_DURATION,
@@ -132,6 +140,7 @@ SERVER_METRICS: Final = (
     PROMPT_TOKENS,
     OUTPUT_TOKENS,
     EVICTIONS,
+    PREFIX_QUERIES,
     PREFIX_HITS,
     JOURNAL_FAILURES,
     JOURNAL_WAITS,

@@ -1,4 +1,4 @@
-from harness.server.engine_process import gauges, warm_up
+from harness.server.engine_process import state, warm_up
 from tests.unit.server import build
 
 
@@ -7,7 +7,7 @@ def test_warming_up_leaves_nothing_behind() -> None:
     subject = build.engine()
     unmeasured = subject.scheduler.costs.estimate()
     warm_up(subject, 100)
-    assert set(gauges(subject).values()) == {0}
+    assert set(state(subject).values()) == {0}
     assert subject.n_tokens_generated == 0
     assert subject.scheduler.costs.estimate() != unmeasured
     assert subject.scheduler.check_integrity() == []

@@ -30,14 +30,14 @@ def test_buckets_are_cumulative_and_hold_their_bound() -> None:
     ]
 
 
-async def expose(metrics: ServerMetrics, gauges: dict[str, int]) -> bytes:
-    """What is told of pool `a`, with these gauges, and of pool `b`, which has died."""
+async def expose(metrics: ServerMetrics, state: dict[str, int]) -> bytes:
+    """What is told of pools `a`, which is in this state, and `b`, which was and has died."""
     pools = Pools(lambda: None)
     links = [EngineLink(lambda _: None) for _ in "ab"]
     for name, link in zip("ab", links, strict=True):
         link.is_alive = True
         pools.add(Pool(ServerOptions(pool=(PoolOptions(name=name, device="cpu"),)), link))
-    links[0].gauges = gauges
+        link.state = state
     links[1].is_alive = False
     return metrics.expose(pools, 4, 6)
 
@@ -58,9 +58,9 @@ def test_every_catalogued_series_is_exposed_with_its_type_and_help() -> None:
     metrics.record_finished("baseline", "length", 7, timings)
     metrics.record_broken("accelerated", "cancelled")
     metrics.record_refused(429)
-    gauges = {"running": 1, "waiting": 2, "kv_held": 64, "kv_kept": 32}
-    gauges |= {"evictions": 3, "prefix_hits": 48}
-    text = asyncio.run(expose(metrics, gauges)).decode()
+    state = {"running": 1, "waiting": 2, "kv_held": 64, "kv_kept": 32}
+    state |= {"evictions": 3, "prefix_queries": 96, "prefix_hits": 48}
+    text = asyncio.run(expose(metrics, state)).decode()
     families = {family.name: family for family in text_string_to_metric_families(text)}
     assert len(families) == len(SERVER_METRICS)
     for metric in SERVER_METRICS:
@@ -74,15 +74,21 @@ def test_every_catalogued_series_is_exposed_with_its_type_and_help() -> None:
     assert values[("mc_accel_requests_total", "baseline", "length")] == 1
     assert values[("mc_accel_requests_total", "accelerated", "cancelled")] == 1
     assert values[("mc_accel_refused_total", "429")] == 1
-    assert values[("mc_accel_evictions_total",)] == 3
     assert values[("mc_accel_journal_failures_total",)] == 4
     assert values[("mc_accel_journal_waits_total",)] == 6
-    assert values[("mc_accel_kv_held_tokens",)] == 64
-    assert values[("mc_accel_kv_kept_tokens",)] == 32
-    assert values[("mc_accel_prefix_hit_tokens_total",)] == 48
+    assert values[("mc_accel_running_sequences", "a")] == 1
+    assert values[("mc_accel_waiting_sequences", "a")] == 2
+    assert values[("mc_accel_kv_held_tokens", "a")] == 64
+    assert values[("mc_accel_kv_kept_tokens", "a")] == 32
+    assert values[("mc_accel_kv_capacity_tokens", "a")] == 2560
+    assert not [key for key in values if key[1:] == ("b",) and "sequences" in key[0]]
+    assert not [key for key in values if key[1:] == ("b",) and "kv" in key[0]]
+    for pool in "ab":
+        assert values[("mc_accel_evictions_total", pool)] == 3
+        assert values[("mc_accel_prefix_query_tokens_total", pool)] == 96
+        assert values[("mc_accel_prefix_hit_tokens_total", pool)] == 48
     assert values[("mc_accel_output_tokens_total", "baseline")] == 5
     assert values[("mc_accel_phase_duration_seconds_sum", "ffn", "baseline")] == 0.02
-    assert values[("mc_accel_kv_capacity_tokens",)] == 2560
     assert [values[("mc_accel_pool_up", name)] for name in "ab"] == [1, 0]
     assert [values[("mc_accel_restarts_total", name)] for name in "ab"] == [0, 0]
     assert values[("mc_accel_fault_info", "ffn:10%")] == 1

@@ -18,7 +18,8 @@ from harness.server.options import ServerOptions
 from harness.server.pool_costs import Left, PoolCosts
 from harness.server.pools import Placement, Pool, Pools
 
-GAUGES = {"running": 1, "waiting": 0, "kv_held": 64, "kv_kept": 0, "evictions": 2, "prefix_hits": 3}
+STATE = {"running": 1, "waiting": 0, "kv_held": 64, "kv_kept": 0}
+STATE |= {"evictions": 2, "prefix_queries": 9, "prefix_hits": 3}
 SLOW = Costs(fixed_s=0.02, prefill_token_s=0.001, decode_s=0.001)
 FAST = Costs(fixed_s=0.001, prefill_token_s=0.0001, decode_s=0.0001)
 
@@ -44,7 +45,7 @@ class PlayedEngine:
             "until_ns": time.perf_counter_ns(),
             "tokens": [(number, token, "content", {"ffn": 1}, None) for number, token in tokens],
             "ends": [(number, reason, 0, 9, [], {"ffn": 5}, 0) for number, reason in ends],
-            "gauges": GAUGES,
+            "state": STATE,
         }
         self._theirs.sendall(encode_frame(frame))
         await settle()
@@ -138,7 +139,6 @@ def test_only_device_pool_leaves_the_first_pool() -> None:
             assert on.place("device_pool").pool.name == "b"
             assert on.pools.n_jobs == 9
             assert on.pools.n_slots == 9
-            assert on.pools.kv_tokens == 2 * 2560
 
     run(scene)
 
@@ -324,19 +324,17 @@ def test_a_stopped_or_abandoned_sequence_is_not_written_again() -> None:
     run(scene)
 
 
-def test_gauges_add_up_and_counters_outlive_their_pool() -> None:
-    """What a dead pool held is gone; what it counted stays."""
+def test_what_a_pool_told_outlives_it() -> None:
+    """The latest state stays with the link when the engine dies; the dead pool is still listed."""
 
     async def scene() -> None:
         async with playing("a=cpu", "b=cpu") as on:
             for engine in on.engines.values():
                 await engine.step([])
-            assert on.pools.gauges == {key: 2 * value for key, value in GAUGES.items()}
             await on.engines["a"].die()
-            gauges = on.pools.gauges
-            assert (gauges["running"], gauges["kv_held"]) == (1, 64)
-            assert (gauges["evictions"], gauges["prefix_hits"]) == (4, 6)
-            assert on.pools.kv_tokens == 2560
+            assert [pool.name for pool in on.pools.members] == ["a", "b"]
+            assert [pool.link.is_alive for pool in on.pools.members] == [False, True]
+            assert [pool.link.state for pool in on.pools.members] == [STATE, STATE]
 
     run(scene)
 

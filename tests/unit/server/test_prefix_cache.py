@@ -31,6 +31,7 @@ def test_all_full_blocks_but_the_last_token_come_from_the_cache(length: int, exp
     assert n_cached(subject, 0, build.prompt(length)) == 0
     assert n_cached(subject, 1, build.prompt(length)) == expected
     assert subject.scheduler.n_cache_hits == expected
+    assert subject.scheduler.n_cache_queries == 2 * length
 
 
 def test_only_the_common_beginning_is_shared() -> None:
