@@ -91,25 +91,30 @@ RUN_QUANTILE: Final = gauge(
 )
 RUN_BREAKPOINT: Final = gauge(
     "mc_run_breakpoint",
-    "Where a metric breaks on an axis; `bound` is location, low or high.",
+    "Where a metric breaks on an axis; `at` names the other factors, `bound` is location, low or "
+    "high.",
     "service",
     "version",
     "scenario",
     "path",
     "metric",
+    "q",
     "axis",
+    "at",
     "kind",
     "bound",
 )
 RUN_SHARE: Final = gauge(
     "mc_run_component_share_ratio",
-    "Share of a break's rise that a component explains.",
+    "Share of a break's rise that a component explains; `at` names the other factors.",
     "service",
     "version",
     "scenario",
     "path",
     "metric",
+    "q",
     "axis",
+    "at",
     "component",
     unit="ratio",
 )
@@ -123,11 +128,13 @@ RUN_VERDICT: Final = gauge(
 )
 RUN_RATIO: Final = gauge(
     "mc_run_ratio",
-    "Candidate over reference of a metric in a cell; `bound` is value, low or high.",
+    "Candidate over reference of a metric in a cell; `over` is the reference, another path or an "
+    "earlier run; `bound` is value, low or high.",
     "service",
     "version",
     "scenario",
     "cell",
+    "over",
     "metric",
     "q",
     "bound",
