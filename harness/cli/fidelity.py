@@ -47,6 +47,14 @@ def fidelity(
     threads: Annotated[
         int | None, typer.Option(help="Compute threads; default: all cores but one.", metavar="N")
     ] = None,
+    pool: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="NAME=DEVICE[,key=value...] as for serve, repeated: the first runs the baseline, "
+            "`device_pool:bf16` names those of another dtype.",
+            metavar="POOL",
+        ),
+    ] = None,
     draws: Annotated[
         int,
         typer.Option(
@@ -94,6 +102,7 @@ def fidelity(
         "max_num_batched_tokens": max_num_batched_tokens,
         "kv_tokens": kv_tokens,
         "threads": default_threads() if threads is None else threads,
+        "pool": pool or [],
     }
     found = measure_fidelity(
         read_options(values),

@@ -28,7 +28,7 @@ def compare_answers(
         return
     asked = [header(value) for value in scenario.axes.given()["accelerated"] if value]
     done = subprocess.run(  # noqa: S603  our own verb
-        [*_command(_compared(options), asked, scenario.seed), "--json", str(folder.path / FILE)],
+        [*_command(options, asked, scenario.seed), "--json", str(folder.path / FILE)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=None if show else subprocess.PIPE,
@@ -43,17 +43,6 @@ def compare_answers(
         typer.echo(f"answers of {path.asked}: {path.verdict}", err=True)
 
 
-def _compared(options: "ServerOptions") -> "ServerOptions":
-    """The options of the first pool, which runs the baseline and all that names no pool."""
-    first = options.pool[0]
-    if (first.device, first.dtype) != ("cpu", "float32"):
-        raise SetupError(
-            f"fidelity = true: got a first pool {first}, allowed one on cpu in float32, where "
-            "answers can be compared; name such a pool first, or leave fidelity out"
-        )
-    return options.of_pool(first)
-
-
 def _command(options: "ServerOptions", asked: list[str], seed: int) -> list[str]:
     """`tailbreak fidelity` as the bundled server will run."""
     given = {
@@ -66,5 +55,6 @@ def _command(options: "ServerOptions", asked: list[str], seed: int) -> list[str]
         "seed": seed,
     }
     words = [f"--{name}={value}" for name, value in given.items() if value is not None]
-    features = [f"--features={value}" for value in asked]
-    return [sys.executable, "-m", "harness.cli.main", "fidelity", *words, *features]
+    words += [f"--pool={pool}" for pool in options.pool]
+    words += [f"--features={value}" for value in asked]
+    return [sys.executable, "-m", "harness.cli.main", "fidelity", *words]

@@ -157,7 +157,8 @@ def read_options(values: dict[str, object]) -> ServerOptions:
         return ServerOptions.model_validate(values)
     except ValidationError as error:
         problems = [
-            f"--{str(detail['loc'][0]).replace('_', '-')}: got {detail['input']}, {detail['msg']}"
+            f"--{str(detail['loc'][0]).replace('_', '-')}: got {detail['input']}, "
+            f"{detail['msg'].removeprefix('Value error, ')}"
             for detail in error.errors()
         ]
         raise SetupError("; ".join(problems)) from error

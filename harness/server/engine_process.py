@@ -173,10 +173,14 @@ def state(engine: Engine) -> dict[str, int]:
     }
 
 
+def use_threads(n: int) -> None:
+    """Have torch compute with so many threads; once a process, before anything is computed."""
+    torch.set_num_threads(n)
+    torch.set_num_interop_threads(1)
+
+
 def build_engine(options: ServerOptions, start: Frame) -> tuple[Engine, int]:
     """Load the model the options ask for; return the engine and its longest context."""
-    torch.set_num_threads(options.threads)
-    torch.set_num_interop_threads(1)
     (pool,) = options.pool
     device = require_device(pool.device, pool.name)
     model = load_model(options.model_folder, getattr(torch, pool.dtype)).to(device)
@@ -237,6 +241,7 @@ def main() -> None:
         first = link.receive(None)
         try:
             options = ServerOptions.model_validate(first[0]["options"])
+            use_threads(options.threads)
             engine, max_model_len = build_engine(options, first[0])
         except TailbreakError as error:
             link.send({"failed": str(error)})

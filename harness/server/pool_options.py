@@ -15,6 +15,7 @@ Dtype = Literal["float32", "bfloat16"]
 
 SHORT_DTYPES: Final[dict[Dtype, str]] = {"float32": "fp32", "bfloat16": "bf16"}
 """How `X-MC-Accel: device_pool:bf16` names a dtype."""
+ANY_POOL: Final = "device_pool"
 MOST_POOLS: Final = 16
 ALLOWED: Final = (
     "NAME=DEVICE[,key=value...], such as fast=cpu,seqs=2 or big=cuda:0,dtype=bfloat16; NAME of "
@@ -49,6 +50,11 @@ class PoolOptions(BaseModel):
 
 
 DEFAULT_POOLS: Final = (PoolOptions(name="cpu", device="cpu"),)
+
+
+def dtype_word(dtype: Dtype) -> str:
+    """The word of `X-MC-Accel` that names the pools of a dtype."""
+    return f"{ANY_POOL}:{SHORT_DTYPES[dtype]}"
 
 
 def read_pool(text: str) -> PoolOptions:

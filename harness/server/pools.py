@@ -11,12 +11,12 @@ import logging
 import time
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from harness.base.errors import SetupError
 from harness.server.api_error import ApiError
 from harness.server.job import EndItem
-from harness.server.pool_options import SHORT_DTYPES
+from harness.server.pool_options import ANY_POOL, SHORT_DTYPES, dtype_word
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from harness.server.pool_costs import Left
     from harness.server.pool_options import Dtype
 
-ANY_POOL: Final = "device_pool"
 _log = logging.getLogger(__name__)
 
 
@@ -126,7 +125,7 @@ class Pools:
     def named(self) -> tuple[str, ...]:
         """Words that name pools of another dtype than the first's, which are lossy."""
         others = {pool.dtype for pool in self._pools} - {self._pools[0].dtype}
-        return tuple(_word(dtype) for dtype in SHORT_DTYPES if dtype in others)
+        return tuple(dtype_word(dtype) for dtype in SHORT_DTYPES if dtype in others)
 
     @property
     def living(self) -> list[Pool]:
@@ -157,7 +156,7 @@ class Pools:
         dtypes = [
             dtype
             for dtype in SHORT_DTYPES
-            if _word(dtype) in words or (dtype == first and (not words or ANY_POOL in words))
+            if dtype_word(dtype) in words or (dtype == first and (not words or ANY_POOL in words))
         ]
         allowed = [pool for pool in self.living if pool.dtype in dtypes]
         if not allowed:
@@ -214,7 +213,3 @@ def _soonest(pools: Sequence[Pool], asked: Sequence[Left]) -> Pool:
     if len(pools) == 1:
         return pools[0]
     return min(pools, key=lambda pool: pool.predict_s(asked))
-
-
-def _word(dtype: Dtype) -> str:
-    return f"{ANY_POOL}:{SHORT_DTYPES[dtype]}"

@@ -33,6 +33,21 @@ def test_several_paths_in_one_comparison(tmp_path: Path) -> None:
     assert found.paths[0].settings[2].draws is not None
 
 
+def test_a_pool_of_another_dtype_is_held_to_limits_of_its_own(tmp_path: Path) -> None:
+    """Its engine computes in bfloat16: close to the baseline, and never the same."""
+    pools = ("--pool", "full=cpu,seqs=3", "--pool", "half=cpu,dtype=bfloat16")
+    file = tmp_path / "fidelity.json"
+    done = run(*pools, "--features", "true,device_pool:bf16", "--json", str(file))
+    assert done.returncode == 0, done.stderr
+    found = Fidelity.model_validate_json(file.read_bytes())
+    (path,) = found.paths
+    assert found.options["max_num_seqs"] == 3
+    assert path.lossy == ["device_pool:bf16"]
+    for setting in path.settings:
+        assert setting.positions.kl.mean is not None
+        assert 1e-6 < setting.positions.kl.mean < 5e-4
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -40,6 +55,12 @@ def test_several_paths_in_one_comparison(tmp_path: Path) -> None:
         (("--baseline-features", "prefix_cache"), "without 'paged_kv'"),
         (("--json", "/nowhere/x.json"), "there is no folder"),
         (("--max-model-len", "32"), "raise them"),
+        (
+            ("--pool", "half=cpu,dtype=bfloat16", "--pool", "full=cpu"),
+            "got a first pool half=cpu,dtype=bfloat16, allowed one on cpu in float32",
+        ),
+        (("--features", "device_pool:bf16"), "got 'device_pool:bf16', allowed false, true"),
+        (("--pool", "a=cpu", "--pool", "a=cpu"), "['a=cpu', 'a=cpu'], two pools are named a"),
     ],
 )
 def test_bad_input_ends_with_two_and_a_reason(arguments: tuple[str, ...], said: str) -> None:

@@ -13,8 +13,11 @@ from harness.server.fidelity.check import Subject, check
 from harness.server.fidelity.settings import SETTINGS
 from harness.server.fidelity.work import build_works
 from harness.server.options import ServerOptions
+from harness.server.sequence import BASELINE
 from kernels.backend import has_native
+from kernels.divergence import measure_divergence
 from tests.unit.server import build
+from tests.unit.server.test_packed_state import forced_logits
 
 IS_FULL = bool(os.environ.get("TAILBREAK_ACCURACY"))
 N_POSITIONS = 10_000 if IS_FULL else 500
@@ -50,3 +53,11 @@ def test_exact_paths_say_the_same_at_every_position() -> None:
     sys.stdout.write(f"{n} positions: KL mean {total / n:.2g}, largest {largest:.2g}\n")
     assert 0 < total / n < 1e-7  # not zero: two paths were compared
     assert largest < 1e-5
+
+
+def test_logits_in_bfloat16_move_little() -> None:
+    """Of 2,000 positions whose logits are rounded to bfloat16, KL is below 1e-4 on average."""
+    logits = forced_logits(BASELINE)
+    kl = measure_divergence(logits, logits.bfloat16()).kl
+    assert len(kl) > 2000
+    assert 1e-7 < float(kl.mean()) < 1e-4

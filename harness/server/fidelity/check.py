@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from harness.base.rng import seed_for
@@ -18,6 +18,7 @@ from harness.server.fidelity.trace import Trace, run_work
 from harness.stats.goodness import Goodness, holm, judge_draws, judge_same, together
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from collections.abc import Sequence as AbstractSequence
 
     from harness.server.engine import Engine
@@ -32,6 +33,7 @@ class Subject:
 
     Attributes:
         engine: Runs both paths; a wrong one may be planted in it.
+        others: Engines of pools of another dtype, by the word that names them.
         banned: Tokens that are never drawn while the length is prescribed.
         batch: Rows the sampler gets at once when tokens are drawn.
         paths: Values of X-MC-Accel, each with its features.
@@ -46,6 +48,11 @@ class Subject:
     n_draws: int
     seed: int
     settings: tuple[SamplingSetting, ...] = SETTINGS
+    others: Mapping[str, Engine] = field(default_factory=dict)
+
+    def engine_of(self, features: tuple[str, ...]) -> Engine:
+        """The engine that runs these features."""
+        return next((self.others[name] for name in features if name in self.others), self.engine)
 
     @property
     def n_steps(self) -> int:
@@ -87,7 +94,7 @@ def _check_setting(
 ) -> None:
     mode = mode_of(figures.features)
     path = run_work(
-        subject.engine, mode, setting, subject.works,
+        subject.engine_of(figures.features), mode, setting, subject.works,
         seed=subject.seed, prescribed=baseline.answers,
     )  # fmt: skip
     figures.compared.append(compare(baseline, path, setting, figures.limits))
@@ -120,7 +127,7 @@ def _draw(
         return []
     return [
         draw_context(
-            subject.engine,
+            subject.engine_of(features),
             subject.works[context.work],
             baseline.answers[context.work][: context.n_output],
             path.heard[context.work][context.n_output].raw,
@@ -172,7 +179,8 @@ def _caveats(subject: Subject, figures: _PathFigures) -> list[str]:
     caveats = []
     if "prefix_cache" in figures.features and not figures.n_cached:
         caveats.append("No prompt began with blocks of another: the prefix cache was not used.")
-    if mode_of(figures.features) == mode_of(subject.baseline):
+    is_same = mode_of(figures.features) == mode_of(subject.baseline)
+    if is_same and subject.engine_of(figures.features) is subject.engine:
         caveats.append("The engine runs these features as it runs the baseline.")
     return caveats
 

@@ -45,6 +45,9 @@ def _distributions(
         one, two, rows = baseline.weights, path.weights, (~cuts).nonzero().flatten()
     else:
         one, two, rows = baseline.unfiltered, path.unfiltered, torch.arange(len(cuts))
+    if not len(rows):
+        what = f"nothing to compare: a filter's cut lies close at all {len(cuts)} positions"
+        return _no_positions(len(cuts), limits), [what]
     found = measure_divergence(one[rows], two[rows])
     kl = _known(found.kl)
     same_top1 = float((one[rows].argmax(dim=-1) == two[rows].argmax(dim=-1)).double().mean())
@@ -62,6 +65,14 @@ def _distributions(
     )
     where = path.place(int(rows[kl.argmax()]))
     return figures, _past_limits(figures, limits, where)
+
+
+def _no_positions(n_close: int, limits: Limits) -> Positions:
+    unknown = Spread(mean=None, p999=None, maximum=None)
+    return Positions(
+        n=0, n_close=n_close, n_infinite=0, kl=unknown, reverse_kl=unknown, js=unknown,
+        variation=unknown, same_top1=0.0, pass_limit=limits.kl_each, pass_rate=0.0,
+    )  # fmt: skip
 
 
 def _known(values: Tensor) -> Tensor:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from harness.server.pool_options import SHORT_DTYPES, dtype_word
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from collections.abc import Sequence as AbstractSequence
@@ -46,10 +48,13 @@ class Limits(NamedTuple):
 
 
 EXACT: Final = Limits(kl_mean=1e-7, kl_each=1e-5, least_same_top1=0.0, is_exact=True)
+# All arithmetic in the other dtype, not the logits alone.
+_OTHER_DTYPE: Final = Limits(kl_mean=5e-4, kl_each=0.05, least_same_top1=0.95, is_exact=False)
 LOSSY: Final[Mapping[str, Limits]] = {
     # What the model says is untouched; what is drawn may differ by what is clipped.
     "depth_clip": Limits(kl_mean=1e-7, kl_each=1e-5, least_same_top1=0.99, is_exact=False),
     "packed_state": Limits(kl_mean=0.05, kl_each=0.5, least_same_top1=0.9, is_exact=False),
+    **{dtype_word(dtype): _OTHER_DTYPE for dtype in SHORT_DTYPES},
 }
 """Whatever is not here is held to what exact features are."""
 

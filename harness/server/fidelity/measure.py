@@ -12,18 +12,20 @@ from harness.records.fidelity import Fidelity
 from harness.scenario.acceleration import header, normalised
 from harness.server.accel import read_features
 from harness.server.api_error import ApiError
-from harness.server.engine_process import build_engine
+from harness.server.engine_process import build_engine, use_threads
 from harness.server.fidelity.check import OnStep, Subject, check
 from harness.server.fidelity.limits import ALPHA
 from harness.server.fidelity.work import build_works
 from harness.server.fingerprint import fingerprint_of
 from harness.server.model_config import load_config
+from harness.server.pool_options import dtype_word
 from harness.server.tokenizer import TextTokenizer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence as AbstractSequence
 
     from harness.server.options import ServerOptions
+    from harness.server.pool_options import PoolOptions
 
 Progress = Callable[[int], AbstractContextManager[OnStep]]
 """Given the number of steps, opens what is told of each."""
@@ -45,22 +47,28 @@ def measure_fidelity(
         TailbreakError: the model cannot be loaded.
     """
     began = time.perf_counter()
+    first, others = options.of_pool(_first_pool(options)), _other_pools(options)
     words = dict.fromkeys(_spelling(value, "--features") for value in asked)
-    paths = [(word, _features(word, "--features")) for word in words]
+    paths = [(word, _features(word, "--features", tuple(others))) for word in words]
     baseline = _spelling(baseline, "--baseline-features")
     reference = _features(baseline, "--baseline-features")
+    wanted = {name for _, features in paths for name in features} & set(others)
     tokenizer = TextTokenizer.load(options.model_folder)
     start = tokenizer.for_engine
-    engine, max_model_len = build_engine(options, start)
+    use_threads(first.threads)
+    engine, max_model_len = build_engine(first, start)
     subject = Subject(
         engine=engine,
-        works=build_works(tokenizer, options, max_model_len=max_model_len, seed=seed),
+        works=build_works(tokenizer, first, max_model_len=max_model_len, seed=seed),
         banned=_banned(start, load_config(options.model_folder).vocab_size),
-        batch=options.max_num_seqs,
+        batch=first.max_num_seqs,
         baseline=reference,
         paths=paths,
         n_draws=n_draws,
         seed=seed,
+        others={
+            word: build_engine(options.of_pool(others[word]), start)[0] for word in sorted(wanted)
+        },
     )
     with progress(subject.n_steps) as on_step:
         found = check(subject, on_step)
@@ -72,7 +80,7 @@ def measure_fidelity(
         baseline=baseline,
         alpha=ALPHA,
         options={
-            **{name: getattr(options, name) for name in names},
+            **{name: getattr(first, name) for name in names},
             "max_model_len": max_model_len,
         },
         paths=found,
@@ -86,9 +94,29 @@ def _banned(start: dict[str, Any], n_model: int) -> list[int]:
     return [*start["control_ids"], *start["stop_ids"], *padding]
 
 
-def _features(value: str, option: str) -> tuple[str, ...]:
+def _first_pool(options: ServerOptions) -> PoolOptions:
+    """The pool that runs the baseline and all that names no pool."""
+    first = options.pool[0]
+    if (first.device, first.dtype) != ("cpu", "float32"):
+        raise SetupError(
+            f"pool: got a first pool {first}, allowed one on cpu in float32, where answers can be "
+            "compared; name such a pool first"
+        )
+    return first
+
+
+def _other_pools(options: ServerOptions) -> dict[str, PoolOptions]:
+    """The first pool of each other dtype, by the word that names it."""
+    others: dict[str, PoolOptions] = {}
+    for pool in options.pool:
+        if pool.dtype != options.pool[0].dtype:
+            others.setdefault(dtype_word(pool.dtype), pool)
+    return others
+
+
+def _features(value: str, option: str, pools: tuple[str, ...] = ()) -> tuple[str, ...]:
     try:
-        return read_features(value)
+        return read_features(value, pools)
     except ApiError as error:
         raise SetupError(f"{option} {value}: {error}") from error
 

@@ -1,3 +1,8 @@
+import copy
+import sys
+from collections.abc import Callable
+from functools import cache, partial
+from importlib.resources import files
 from typing import NamedTuple
 
 import pytest
@@ -17,20 +22,25 @@ from kernels.state_codec import pack_fp8, unpack_fp8
 from tests.unit.server import build
 
 N_SEQS = 8
-N_POSITIONS = 264
+PROSE = files("harness.plan") / "text"
+N_POSITIONS = 272
 
 native_only = pytest.mark.skipif(not has_native(), reason=str(cpu.PROBLEM))
 
 
 class Fp8Layer(NamedTuple):
-    """Keys and values both rounded to FP8, by head and token; kept as float32."""
+    """Keys and values rounded to FP8, by head and token; kept as float32."""
 
     data: Tensor
     is_lossy: bool = True
+    rounded: tuple[int, ...] = (0, 1)
 
     def write(self, slots: Tensor, kv: Tensor) -> None:
-        """Round, then copy."""
-        self.data.index_copy_(0, slots, unpack_fp8(pack_fp8(kv, kv.shape[-1])))
+        """Round keys, values or both, then copy."""
+        kv = kv.clone()
+        for part in self.rounded:
+            kv[:, part] = unpack_fp8(pack_fp8(kv[:, part].contiguous(), kv.shape[-1]))
+        self.data.index_copy_(0, slots, kv)
 
     def read(self, slots: Tensor) -> tuple[Tensor, Tensor]:
         """Gather."""
@@ -38,14 +48,19 @@ class Fp8Layer(NamedTuple):
         return keys, values
 
 
+@cache
+def prose() -> list[int]:
+    """The text of the load generator's prompts."""
+    return build.tokenizer().encode((PROSE / "prose.txt").read_text(encoding="utf-8"))
+
+
 def text(number: int) -> list[int]:
-    """Readable tokens, others for each number."""
-    words = [f"Chapter {number}. ", "It was a fine day; ", f"the {number} of them went home. "]
-    ids = build.tokenizer().encode("".join(words[i % 3] + str(i * number) for i in range(400)))
-    return [build.tokenizer().bos_id, *ids][: N_POSITIONS + 16]
+    """A passage of prose, another for each number."""
+    first = 9000 * number
+    return [build.tokenizer().bos_id, *prose()[first : first + N_POSITIONS + 15]]
 
 
-def forced_logits(mode: Mode, layers: type[Fp8Layer] | None = None) -> Tensor:
+def forced_logits(mode: Mode, layers: Callable[[Tensor], Fp8Layer] | None = None) -> Tensor:
     """What the model says after every token of eight texts: read in chunks, then one by one.
 
     Shapes: (n_positions, vocab_size).
@@ -86,8 +101,11 @@ class Loss(NamedTuple):
     n_positions: int
 
 
-def loss(mode: Mode, layers: type[Fp8Layer] | None = None) -> Loss:
-    exact, lossy = forced_logits(BASELINE), forced_logits(mode, layers)
+def loss(mode: Mode, layers: Callable[[Tensor], Fp8Layer] | None = None) -> Loss:
+    return loss_of(forced_logits(BASELINE), forced_logits(mode, layers))
+
+
+def loss_of(exact: Tensor, lossy: Tensor) -> Loss:
     same = (exact.argmax(dim=-1) == lossy.argmax(dim=-1)).double()
     best, second = exact.topk(2, dim=-1).values.unbind(-1)
     return Loss(
@@ -114,7 +132,8 @@ def test_paged_modes_attend_in_place(mode: Mode) -> None:
 def test_packed_keys_and_values_stay_within_their_limits() -> None:
     """FP8 K with INT4 V: mean KL below 0.05, top-1 above 90 %, over 2,000 positions."""
     found = loss(build.PACKED)
-    assert found.n_positions > 1900
+    sys.stdout.write(f"FP8 keys, INT4 values: {found}\n")
+    assert found.n_positions > 2000
     assert 1e-4 < found.kl_mean < 0.05
     assert found.same_top1 > 0.9
     assert found.same_clear_top1 > 0.99
@@ -122,11 +141,25 @@ def test_packed_keys_and_values_stay_within_their_limits() -> None:
 
 @native_only
 def test_fp8_alone_moves_little() -> None:
-    """K and V in FP8: mean KL below 2e-3; only tokens that were nearly as likely change places."""
+    """K and V in FP8: mean KL below 2e-3; only tokens that were nearly as likely change places.
+
+    The same likeliest token at 99 % of positions, as large models have it, is out of this model's
+    reach: arithmetic in bfloat16 does not leave it that either, nor do values alone in FP8.
+    """
     found = loss(build.PAGED, Fp8Layer)
     assert 1e-6 < found.kl_mean < 2e-3
-    assert found.same_top1 > 0.94  # 99 % is out of reach: the model's first two are often close
+    assert found.same_top1 > 0.96
     assert found.same_clear_top1 == 1.0
+    values = loss(build.PAGED, partial(Fp8Layer, rounded=(1,)))
+    assert 0.98 < values.same_top1 < 0.99
+    half, rows = copy.deepcopy(build.model()).to(torch.bfloat16), [text(i) for i in range(N_SEQS)]
+    with torch.inference_mode():
+        exact, rounded = (model(torch.tensor(rows)) for model in (build.model(), half))
+    bfloat16 = loss_of(exact.flatten(0, 1), rounded.float().flatten(0, 1))
+    assert bfloat16.kl_mean < 5e-4
+    assert 0.97 < bfloat16.same_top1 < 0.99
+    told = {"FP8": found, "FP8 values": values, "bfloat16": bfloat16}
+    sys.stdout.write("".join(f"{name}: {each}\n" for name, each in told.items()))
 
 
 @native_only
