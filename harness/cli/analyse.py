@@ -70,11 +70,11 @@ def analyse(run: RunFolder, baseline: Path | None = None) -> Report:
         RecordError: the run, or the baseline, cannot be read.
         SetupError: the baseline is no baseline for this run.
     """
-    evidence, doubts, cells = _judge_cells(run)
+    evidence, doubts, cells = judge_cells(run)
     reference = baseline or recorded_baseline(run)
     compared = None
     if reference is not None:
-        before, _, cells_before = _judge_cells(RunFolder.open(reference))
+        before, _, cells_before = judge_cells(RunFolder.open(reference))
         compared = compare_runs(before, cells_before, evidence, cells)
     breakpoints = find_breaks(evidence, cells)
     comparison = compare_paths(evidence, cells)
@@ -89,7 +89,7 @@ def analyse(run: RunFolder, baseline: Path | None = None) -> Report:
     )
 
 
-def _judge_cells(run: RunFolder) -> tuple[Evidence, list[Doubt], list[Cell]]:
+def judge_cells(run: RunFolder) -> tuple[Evidence, list[Doubt], list[Cell]]:
     """What a run left behind, what the rules doubt of it, and its cells."""
     evidence = read_evidence(run)
     _require_planned(run, evidence)

@@ -18,6 +18,7 @@ from harness.cli.records import records
 from harness.cli.report import report
 from harness.cli.run import run
 from harness.cli.serve import serve
+from harness.cli.slo import slo
 from harness.cli.truth import truth
 from harness.cli.verb import add_verb
 
@@ -45,6 +46,7 @@ app = typer.Typer(
 for _each in (probe, doctor, plan, run, report, records, serve, fidelity, truth):
     add_verb(app, _each)
 app.add_typer(bench)
+app.add_typer(slo)
 
 
 def _version(wanted: bool) -> None:

@@ -1,0 +1,140 @@
+"""A run against an SLO file: each objective in each cell is kept, missed or undecided.
+
+A request that failed, or was never answered, is a bad one: it was not within the limit. Kept and
+missed are said only where the whole interval of the good share lies on one side of the target.
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.base.errors import ExitCode
+from harness.findings.cells import metric_segments
+from harness.findings.evidence import OK_OUTCOMES, Evidence
+from harness.findings.finding import VOID, Cell, Estimate, Factor, Number, Part
+from harness.metrics.latency import LATENCIES
+from harness.metrics.throughput import STRETCH
+from harness.records.request import Outcome
+from harness.scenario.slo import Objective, Slo
+from harness.stats.ess import indicator_ess
+from harness.stats.quantile_ci import n_for_finite
+from harness.stats.share_ci import ShareInterval, share_interval
+
+Kept = Literal["kept", "missed", "undecided"]
+
+
+class Judged(Part):
+    """One objective in one cell.
+
+    Attributes:
+        good: share of good requests with its interval; None where the cell says nothing.
+        n: requests that were judged (gaps between tokens for `itl_s`).
+        reason: why it is undecided; empty otherwise.
+    """
+
+    objective: str
+    metric: str
+    limit_s: Number
+    target: float
+    cell: str
+    factors: dict[str, Factor]
+    n: int
+    n_effective: Number
+    good: Estimate | None
+    verdict: Kept
+    reason: str = ""
+
+
+def judge_objectives(slo: Slo, evidence: Evidence, cells: Sequence[Cell]) -> list[Judged]:
+    """Every objective in every cell, in the file's order.
+
+    Each interval holds by itself for *kept*, which needs all cells; for *missed*, which needs one,
+    they hold together (Bonferroni).
+    """
+    n_tests = len(slo.objectives) * len(cells)
+    return [
+        _judge(objective, evidence, cell, n_tests) for objective in slo.objectives for cell in cells
+    ]
+
+
+def exit_code(judged: Sequence[Judged]) -> ExitCode:
+    """What a gate ends with: a miss is sure, whatever else is undecided."""
+    verdicts = {each.verdict for each in judged}
+    if "missed" in verdicts:
+        return ExitCode.SLO_MISSED
+    return ExitCode.UNDECIDED if "undecided" in verdicts else ExitCode.PASS
+
+
+def _judge(objective: Objective, evidence: Evidence, cell: Cell, n_tests: int) -> Judged:
+    segments = [] if _is_void(cell) else _bad_times(objective, evidence, cell)
+    values = np.concatenate(segments) if segments else np.empty(0)
+    if not values.size:
+        reason = cell.caveats[0] if _is_void(cell) and cell.caveats else "nothing was measured"
+        return _judged(objective, cell, None, "undecided", reason)
+    n_effective = indicator_ess(segments, objective.target).n_effective
+    limit = 0.5 if objective.limit_s is None else objective.limit_s
+    confidence = evidence.scenario.analysis.confidence
+    good = share_interval(values <= limit, confidence, n_effective)
+    sure = share_interval(values <= limit, 1 - (1 - confidence) / n_tests, n_effective)
+    if sure.high < objective.target:
+        return _judged(objective, cell, good, "missed")
+    if good.low >= objective.target:
+        return _judged(objective, cell, good, "kept")
+    return _judged(objective, cell, good, "undecided", _why(objective, good, confidence))
+
+
+def _is_void(cell: Cell) -> bool:
+    return cell.state in VOID and cell.state != "failed"  # a failed cell has its bad requests
+
+
+def _bad_times(objective: Objective, evidence: Evidence, cell: Cell) -> list[NDArray[np.float64]]:
+    """What is held against the limit, one array a stretch: infinite for a request that failed.
+
+    Availability is 0 for an answer and infinite for none. Gaps between tokens exist only in answers
+    that came.
+    """
+    (planned,) = (each for each in evidence.plan.cells if each.id == cell.id)
+    if objective.metric == "itl_s":
+        return metric_segments(evidence.cell_rows(planned), "itl_s")
+    rows = evidence.cell_measured(planned)
+    rows = rows[rows["outcome"] != Outcome.CANCELLED.value].sort_values(
+        ["segment", "session", "intended_ns"], kind="stable"
+    )
+    is_ok = rows["outcome"].isin(OK_OUTCOMES).to_numpy()
+    times = np.zeros(len(rows))
+    if objective.metric != "availability":
+        times = LATENCIES[objective.metric](rows)
+    held = np.where(is_ok & np.isfinite(times), times, np.inf)
+    return [held[at] for at in rows.groupby(list(STRETCH), sort=False).indices.values()]
+
+
+def _judged(
+    objective: Objective,
+    cell: Cell,
+    good: ShareInterval | None,
+    verdict: Kept,
+    reason: str = "",
+) -> Judged:
+    return Judged(
+        objective=objective.name,
+        metric=objective.metric,
+        limit_s=objective.limit_s,
+        target=objective.target,
+        cell=cell.id,
+        factors=dict(cell.factors),
+        n=good.n if good else 0,
+        n_effective=good.n_effective if good else None,
+        good=Estimate(value=good.value, low=good.low, high=good.high) if good else None,
+        verdict=verdict,
+        reason=reason,
+    )
+
+
+def _why(objective: Objective, good: ShareInterval, confidence: float) -> str:
+    """Why the interval holds the target: too few requests to ever keep it, or too close to it."""
+    needed = n_for_finite(objective.target, confidence)
+    if good.n_effective < needed:
+        return f"{good.n_effective:.0f} independent requests; the target needs {needed}"
+    return "the interval holds the target: more requests would tell"
