@@ -5,42 +5,12 @@ figures that it rests on. It answers None where it is healthy and where the figu
 absent is never zero. Limits are arguments' defaults or constants of the rule's file.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import pandas as pd
 
-
-class Readings(Protocol):
-    """Telemetry between two times; names and units are those of `harness.metrics.catalogue`.
-
-    A histogram's `NAME_sum` and `NAME_count` are counters of their own. Every question takes labels
-    that a series must have; one without any matching series is None.
-    """
-
-    @property
-    def start_s(self) -> float:
-        """Unix time of the beginning."""
-
-    @property
-    def end_s(self) -> float:
-        """Unix time of the end."""
-
-    def series(self, name: str) -> Sequence[dict[str, str]]:
-        """Labels of every series of this name."""
-
-    def rate(self, name: str, **labels: str) -> float | None:
-        """Growth per second of a counter, over all matching series together."""
-
-    def mean(self, name: str, **labels: str) -> float | None:
-        """Mean of a gauge over time and over the matching series."""
-
-    def maximum(self, name: str, **labels: str) -> float | None:
-        """Largest value of a gauge."""
-
-    def quantile(self, name: str, q: float, **labels: str) -> float | None:
-        """Quantile of what a histogram counted in this time, all matching series together."""
+from harness.metrics.window import Window
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -85,7 +55,7 @@ class Symptom:
 
 @dataclass(frozen=True, kw_only=True)
 class Context:
-    """What rules look at; what is not there is None or empty.
+    """What rules look at; what is not there is None or empty. Names are those of the catalogue.
 
     Attributes:
         fault: telemetry of the time that is asked about: a fault's window, or a whole run.
@@ -96,8 +66,8 @@ class Context:
         ranks: one row a rank and collective: rank, collective, ready_s, start_s.
     """
 
-    fault: Readings | None = None
-    normal: Readings | None = None
+    fault: Window | None = None
+    normal: Window | None = None
     records: pd.DataFrame | None = None
     profiles: dict[str, pd.DataFrame] = field(default_factory=dict)
     ranks: pd.DataFrame | None = None
