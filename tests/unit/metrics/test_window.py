@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from harness.metrics.window import Telemetry, Window, quantile_of_buckets
+from harness.metrics.window import Telemetry, quantile_of_buckets
 from harness.records.telemetry import Labels, Reading, to_readings
 
 S = 1_000_000_000
@@ -142,12 +142,3 @@ def test_each_source_is_held_at_its_own_scrapes() -> None:
     assert found.sources == ["a", "b"]
     assert found.of_source("b").window().mean("g") == 6
     assert found.up("b") == [(0.0, True), (2.0, True)]
-
-
-def test_a_window_is_what_rules_read() -> None:
-    """It answers every question of the protocol that symptoms are written against."""
-    from harness.findings.symptoms import Readings
-
-    readings: Readings = telemetry(scrapes(0, 1), rows("g", [(0, 1)])).window()
-    assert isinstance(readings, Window)
-    assert readings.mean("g") == 1
