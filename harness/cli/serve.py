@@ -95,7 +95,8 @@ def serve(
         str,
         typer.Option(
             help="Plant faults, to check a harness: a comma list of PHASE:X%, stall:D@P, gc:D@P, "
-            "exhaust:D@P, store:D, alloc:1/N, drop:1/N, such as attention:40%,stall:300ms@5s "
+            "exhaust:D@P, connections:D@P, store:D, garbage:XMB/s, alloc:1/N, drop:1/N, error:1/N, "
+            "such as attention:40%,stall:300ms@5s "
             "(docs/server.md).",
             metavar="LIST",
         ),

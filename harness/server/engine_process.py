@@ -27,6 +27,7 @@ from harness.server.device import require_device
 from harness.server.engine import Engine
 from harness.server.faults import Faults, PlannedPauses, SlowedStopwatch
 from harness.server.frames import Frame, FrameReader, encode_frame
+from harness.server.garbage import Garbage
 from harness.server.options import ServerOptions
 from harness.server.phases import GcPauses, Stopwatch
 from harness.server.sequence import SamplingParams, Segment, Sequence
@@ -110,6 +111,7 @@ def serve_front(link: FrontLink, engine: Engine, faults: Faults, collector: Coll
     pauses = GcPauses().install()
     watch = SlowedStopwatch(pauses, faults.slowdowns) if faults.slowdowns else Stopwatch(pauses)
     planned = PlannedPauses(faults, watch.last_ns, engine.scheduler.evict_all)
+    garbage = Garbage(faults.garbage_bytes_per_s, watch.last_ns)
     was_idle = True
     while True:
         commands = next_commands(link, engine, collector)
@@ -120,6 +122,7 @@ def serve_front(link: FrontLink, engine: Engine, faults: Faults, collector: Coll
             was_idle = True
             continue
         planned.take(watch)
+        garbage.make(watch)
         collector.tune(is_tuned=engine.scheduler.next_mode.is_gc_tuned)
         collector.bound()
         events = engine.step(watch, was_idle=was_idle)

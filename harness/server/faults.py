@@ -2,19 +2,19 @@
 
 So that a harness can be checked against a truth it did not choose: each fault's time is charged to
 a known phase. Off without the option, and out of reach of any request. Here: the words, and the
-faults of the engine. The journal obeys `store_delay_s`, the streams `drop_every`, the scheduler
-`alloc_every`.
+pauses of the engine. The journal obeys `store_delay_s`, its `connections` the pause of that name,
+the streams `drop_every`, the front `error_every`, the scheduler `alloc_every`, `garbage` its rate.
 """
 
 from __future__ import annotations
 
-import gc
 import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from harness.server.garbage import collect_for, spin_until
 from harness.server.phases import Stopwatch
 
 if TYPE_CHECKING:
@@ -25,11 +25,13 @@ if TYPE_CHECKING:
 SLOWABLE_PHASES: Final = ("embed", "mask", "attention", "ffn", "kv", "penalty", "sample")
 ALLOWED: Final = (
     f"a comma list of PHASE:X% (PHASE one of {', '.join(SLOWABLE_PHASES)}; X up to 1000), "
-    "stall:D@P, gc:D@P, exhaust:D@P, store:D, alloc:1/N and drop:1/N (D and P such as 300ms or "
-    "5s, at most an hour, D shorter than P; N of alloc at least 2), each at most once"
+    "stall:D@P, gc:D@P, exhaust:D@P, connections:D@P, store:D, garbage:XMB/s, alloc:1/N, drop:1/N "
+    "and error:1/N (D and P such as 300ms or 5s, at most an hour, D shorter than P; X of garbage "
+    "up to 1000; N of alloc at least 2), each at most once"
 )
 _MOST_PERCENT: Final = 1000
-_N_GARBAGE: Final = 2000
+_MOST_MB_PER_S: Final = 1000
+_PAUSES: Final = ("stall", "gc", "exhaust", "connections")
 _LONGEST_S: Final = 3600.0
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s)", re.ASCII)
 
@@ -50,11 +52,14 @@ class Faults:
         words: The words this was read from; `str()` joins them again.
         slowdowns: Added share of each slowed phase: 0.4 makes it 1.4 times as long.
         stall: The engine does nothing; charged to `stall`.
-        gc: Garbage is made and collected; charged to `gc`.
+        gc: One search for garbage lasts so long; charged to `gc`.
         exhaust: Every sequence loses its KV memory and nobody gets any; charged to `kv_wait`.
+        connections: All connections to the store are taken; charged to `store`.
+        garbage_bytes_per_s: Cyclic garbage the engine makes while it has work.
         alloc_every: Every so many allocations of KV memory one fails, as if none were free.
         store_delay_s: Added to every write of the journal.
         drop_every: Every so many streams one is cut before its end.
+        error_every: Every so many requests for text one is answered 500.
     """
 
     words: tuple[str, ...] = ()
@@ -62,9 +67,12 @@ class Faults:
     stall: Pause | None = None
     gc: Pause | None = None
     exhaust: Pause | None = None
+    connections: Pause | None = None
+    garbage_bytes_per_s: float = 0.0
     alloc_every: int | None = None
     store_delay_s: float = 0.0
     drop_every: int | None = None
+    error_every: int | None = None
 
     def __str__(self) -> str:
         """The text that `read_faults` reads as the same faults."""
@@ -105,7 +113,7 @@ def _read_share(word: str) -> float:
 def _read_event(word: str) -> dict[str, object]:
     """Read one of the faults that are no slowdown; the field it sets."""
     name, _, value = word.partition(":")
-    if name in {"stall", "gc", "exhaust"}:
+    if name in _PAUSES:
         duration, _, period = value.partition("@")
         pause = Pause(
             duration_s=_read_duration(duration, word), period_s=_read_duration(period, word)
@@ -115,7 +123,9 @@ def _read_event(word: str) -> dict[str, object]:
         return {name: pause}
     if name == "store":
         return {"store_delay_s": _read_duration(value, word)}
-    match = re.fullmatch(r"(drop|alloc):1/([1-9][0-9]{0,8})", word, re.ASCII)
+    if name == "garbage":
+        return {"garbage_bytes_per_s": _read_rate(word)}
+    match = re.fullmatch(r"(drop|alloc|error):1/([1-9][0-9]{0,8})", word, re.ASCII)
     if match is None or match.groups() == ("alloc", "1"):  # nobody would ever get memory
         raise _refusal(word)
     return {f"{name}_every": int(match[2])}
@@ -130,6 +140,14 @@ def _read_duration(text: str, word: str) -> float:
     if not 0 < seconds <= _LONGEST_S:
         raise _refusal(word)
     return seconds
+
+
+def _read_rate(word: str) -> float:
+    """Read `garbage:12MB/s`, in bytes per second."""
+    match = re.fullmatch(r"garbage:(\d+(?:\.\d+)?)MB/s", word, re.ASCII)
+    if match is None or not 0 < float(match[1]) <= _MOST_MB_PER_S:
+        raise _refusal(word)
+    return float(match[1]) * 1e6
 
 
 def _refusal(word: str) -> ValueError:
@@ -148,7 +166,7 @@ class SlowedStopwatch(Stopwatch):
         share = self._slowdowns.get(phase)
         if share is not None:
             now = time.perf_counter_ns()
-            _spin_until(now + round(share * (now - self.last_ns)))
+            spin_until(now + round(share * (now - self.last_ns)))
         return super().lap(phase)
 
 
@@ -174,7 +192,7 @@ class PlannedPauses:
                 continue
             began_ns = watch.lap("stream")
             if phase == "gc":
-                _collect_for(pause.duration_s)
+                collect_for(pause.duration_s)
             else:
                 if phase == "kv_wait":
                     self._evict_all()
@@ -182,22 +200,6 @@ class PlannedPauses:
             watch.lap(phase)
             while self._due_ns[phase] <= began_ns:
                 self._due_ns[phase] += _in_ns(pause.period_s)
-
-
-def _collect_for(duration_s: float) -> None:
-    """Make cyclic garbage and have it collected, again and again."""
-    until_ns = time.perf_counter_ns() + _in_ns(duration_s)
-    while time.perf_counter_ns() < until_ns:
-        for _ in range(_N_GARBAGE):
-            cycle: list[object] = []
-            cycle.append(cycle)
-        gc.collect(0)
-
-
-def _spin_until(until_ns: int) -> None:
-    """Pass time exactly: a sleep would overshoot laps of some ten microseconds."""
-    while time.perf_counter_ns() < until_ns:
-        pass
 
 
 def _in_ns(seconds: float) -> int:

@@ -63,7 +63,7 @@ class Front:
         self.metrics = metrics
         self.fingerprint = fingerprint
         self._room = Room(n_slots=pools.n_slots, n_waiting=options.max_queued_requests)
-        self._n_streams = 0
+        self._n_requests = self._n_streams = 0
         self._seeds = request_seeds(options.seed)
         self.pauses = pauses
         self.collector = FrontCollector()
@@ -123,6 +123,17 @@ class Front:
         self._n_streams += 1
         every = self.options.faults.drop_every
         return every is not None and self._n_streams % every == 0
+
+    def fail_by_plan(self) -> None:
+        """Fail if it is this request's turn by a planted fault.
+
+        Raises:
+            ApiError: 500.
+        """
+        self._n_requests += 1
+        every = self.options.faults.error_every
+        if every is not None and self._n_requests % every == 0:
+            raise ApiError(500, f"a planted fault (--faults error:1/{every})", code="planted")
 
     def begin(
         self,
@@ -206,8 +217,12 @@ class Front:
         )
         if "async_store" in generation.features:
             await self.journal_queue.store(row)
-        else:
+            return
+        await self.journal.connections.take()
+        try:
             self.journal.write([row])
+        finally:
+            self.journal.connections.give_back()
 
 
 async def _aside(length: int, tokenize: Callable[[], T]) -> T:

@@ -147,10 +147,13 @@ class _Serving:
         # would end this process before it has tidied up.
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: None)
+        planted = asyncio.ensure_future(self._plant())
         announcing = asyncio.ensure_future(self._announce(self._server, on_ready))
         await self._server.serve(sockets=[self._listener])
         self._is_stopping = True
         announcing.cancel()
+        planted.cancel()
+        await asyncio.wait([planted])
         pauses.remove()
         front.collector.close()
         pools.close()
@@ -160,6 +163,11 @@ class _Serving:
                 "the engine process died while serving (out of memory, or killed). "
                 "Start the server again; with less memory, give smaller --kv-tokens."
             )
+
+    async def _plant(self) -> None:
+        """Carry out the faults that come by the front's clock."""
+        if self._options.faults.connections is not None:
+            await self._journal.connections.lose(self._options.faults.connections)
 
     async def _announce(self, server: uvicorn.Server, on_ready: Callable[[str], None]) -> None:
         while not server.started:  # noqa: ASYNC110  uvicorn offers a flag, no event

@@ -118,6 +118,7 @@ async def _begin(
     arrival_ns: int = request.scope["tailbreak.arrival_ns"]
     watch = Stopwatch(front.pauses, arrival_ns)
     body = await _read_body(front, request, schema)
+    front.fail_by_plan()
     # Before any work is spent on it; and once more when it is handed to the engine.
     front.require_room(body.n_choices)
     watch.lap("stream")

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from harness.base.errors import SetupError
+from harness.server.connections import Connections
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,6 +65,9 @@ class Journal:
     A write that fails (disk full) is counted and logged; the requests it belongs to go on. Calls
     may come from several threads, one at a time.
 
+    Attributes:
+        connections: Whoever writes holds one; their writes run one after the other.
+
     Args:
         file: Where; None keeps the rows in a file without a name, which is gone when this process
             is, however it ends.
@@ -73,6 +77,7 @@ class Journal:
     def __init__(self, file: Path | None = None, *, delay_s: float = 0.0) -> None:
         self.file = file
         self.n_failed = 0
+        self.connections = Connections()
         self._delay_s = delay_s
         self._lock = threading.Lock()
         if file is not None:

@@ -36,14 +36,21 @@ class JournalQueue:
         self._room = asyncio.Semaphore(max_queued)
         self._entries: queue.SimpleQueue[_Entry | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._flush_for_ever, name="journal", daemon=True)
-        self._thread.start()
         self.n_waits = 0
+        self._n_queued = self._n_begun = 0
+        self._thread.start()
+
+    @property
+    def n_waiting(self) -> int:
+        """Rows whose batch has no connection yet."""
+        return self._n_queued - self._n_begun
 
     async def store(self, row: JournalRow) -> None:
         """Queue a row; return when it is committed, or counted as failed."""
         self.n_waits += self._room.locked()
         async with self._room:
             stored: asyncio.Future[None] = self._loop.create_future()
+            self._n_queued += 1
             self._entries.put((row, stored))
             await stored
 
@@ -57,8 +64,17 @@ class JournalQueue:
         while is_open:
             batch, is_open = self._take()
             if batch:
-                self._journal.write([row for row, _ in batch])
+                self._write([row for row, _ in batch])
                 self._tell([stored for _, stored in batch])
+
+    def _write(self, rows: list[JournalRow]) -> None:
+        """Store a batch as soon as there is a connection."""
+        self._journal.connections.take_blocking()
+        self._n_begun += len(rows)
+        try:
+            self._journal.write(rows)
+        finally:
+            self._journal.connections.give_back()
 
     def _take(self) -> tuple[list[_Entry], bool]:
         """Wait for a row and take all that are there, up to a batch; False after the last."""

@@ -127,3 +127,25 @@ def test_a_bad_fault_is_refused_at_the_command_line() -> None:
     assert result.returncode == 2
     assert "--faults" in result.stderr
     assert "'warp:9%' is not allowed; allowed is a comma list of PHASE:X%" in result.stderr
+
+
+@pytest.mark.parametrize("accel", ["false", "true"])
+def test_planted_errors_and_a_store_without_connections(accel: str) -> None:
+    """Every third request is a 500; rows wait while all connections are taken, and are written."""
+    options = ServerOptions.model_validate(
+        {"port": 0, "faults": "connections:150ms@200ms,error:1/3,garbage:40MB/s,gc:30ms@150ms"}
+    )
+    with start_server(options) as broken:
+        faulty = Client(broken.url)
+        replies = [faulty.post("/v1/infer", ask(), accel=accel) for _ in range(18)]
+        assert [reply.status for reply in replies] == [200, 200, 500] * 6
+        assert replies[2].json["error"]["code"] == "planted"
+        assert "error:1/3" in replies[2].json["error"]["message"]
+        assert faulty.value("mc_accel_refused_total", status="500") == 6
+        timings = [reply.json["timings"] for reply in replies if reply.status == 200]
+        assert max(each["phases"]["store"] for each in timings) > 0.05
+        assert max(each["phases"]["gc"] for each in timings) > 0.025
+        for each in timings:
+            assert abs(each["unattributed_s"]) <= 0.02 * each["wall_s"]
+        assert faulty.value("mc_accel_journal_failures_total") == 0
+    assert broken.stop() == 0

@@ -7,7 +7,6 @@ import pytest
 from harness.base.errors import ScenarioError
 from harness.cli.drive import server_options
 from harness.scenario.read import parse_scenario
-from harness.server import faults
 from harness.server.faults import (
     NO_FAULTS,
     SLOWABLE_PHASES,
@@ -16,6 +15,7 @@ from harness.server.faults import (
     SlowedStopwatch,
     read_faults,
 )
+from harness.server.garbage import Garbage, spin_until
 from harness.server.options import ServerOptions
 from harness.server.phases import GcPauses, Stopwatch
 from harness.server.process import to_arguments
@@ -23,7 +23,8 @@ from harness.server.sequence import Mode, SamplingParams
 from tests.unit.server import build
 
 ALL_WORDS = (
-    "attention:40%,ffn:2.5%,stall:300ms@5s,gc:100ms@2s,exhaust:1s@3s,store:20ms,alloc:1/9,drop:1/50"
+    "attention:40%,ffn:2.5%,stall:300ms@5s,gc:100ms@2s,exhaust:1s@3s,store:20ms,alloc:1/9,"
+    "drop:1/50,connections:200ms@4s,garbage:12.5MB/s,error:1/21"
 )
 
 
@@ -36,7 +37,9 @@ def test_every_word_is_read() -> None:
     assert read.exhaust == Pause(duration_s=1.0, period_s=3.0)
     assert read.alloc_every == 9
     assert read.store_delay_s == pytest.approx(0.02)
-    assert read.drop_every == 50
+    assert (read.drop_every, read.error_every) == (50, 21)
+    assert read.connections == Pause(duration_s=0.2, period_s=4.0)
+    assert read.garbage_bytes_per_s == pytest.approx(12.5e6)
     assert read_faults(str(read)) == read
 
 
@@ -55,6 +58,8 @@ def test_nothing_is_planted_by_default() -> None:
         *("attention:40%,attention:20%", "stall:1ms@1s,stall:1ms@1s", "attention:40%;ffn:40%"),
         *("stall:99999999999s@999999999999s", "store:3601s", "store:" + "9" * 400 + "s"),
         *("attention:٤٠%", "store:٢s", "drop:1/٤"),
+        *("connections:1s@1s", "connections:20ms", "error:0", "error:1/0", "error:5%"),
+        *("garbage:0MB/s", "garbage:1001MB/s", "garbage:12", "garbage:12mb/s", "garbage:-1MB/s"),
         *("alloc:1/1", "alloc:1/0", "alloc:2/5", "alloc", "exhaust:1s@1s", "exhaust"),
     ],
 )
@@ -87,13 +92,12 @@ def test_a_slowed_phase_takes_its_share_more_and_others_do_not(
 ) -> None:
     """A phase slowed by 300 % is charged four times the time its work took, its neighbour once."""
     added: list[int] = []
-    spin = faults._spin_until
 
     def spin_and_tell(until_ns: int) -> None:
         added.append(until_ns)
-        spin(until_ns)
+        spin_until(until_ns)
 
-    monkeypatch.setattr(faults, "_spin_until", spin_and_tell)
+    monkeypatch.setattr("harness.server.faults.spin_until", spin_and_tell)
     watch = SlowedStopwatch(GcPauses(), {"ffn": 3.0})
     began_ns = watch.last_ns
     while time.perf_counter_ns() < began_ns + 2_000_000:
@@ -142,11 +146,40 @@ def test_pauses_come_once_a_period_and_are_charged_to_their_phase(phase: str) ->
 
 
 def test_the_planted_collection_is_a_real_one() -> None:
-    """The interpreter's own collector runs, and finds what it is to find."""
-    before = gc.get_stats()[0]["collected"]
-    planned = PlannedPauses(read_faults("gc:5ms@1s"), time.perf_counter_ns() - 2 * 10**9, nothing)
-    planned.take(Stopwatch(GcPauses()))
-    assert gc.get_stats()[0]["collected"] > before
+    """The interpreter's own collector runs once, for nearly all of the pause, and finds garbage."""
+    before = gc.get_stats()[0]
+    pauses = GcPauses().install()
+    try:
+        start_ns = time.perf_counter_ns() - 2 * 10**9
+        PlannedPauses(read_faults("gc:50ms@1s"), start_ns, nothing).take(Stopwatch(pauses))
+        assert pauses.total_ns > 45_000_000
+    finally:
+        pauses.remove()
+    after = gc.get_stats()[0]
+    assert after["collected"] > before["collected"]
+    assert after["collections"] - before["collections"] <= 2
+
+
+@pytest.mark.parametrize(("elapsed_s", "n_expected"), [(0.05, 122), (0.1, 244), (500.0, 244)])
+def test_garbage_is_made_at_its_rate_and_not_made_up_for(elapsed_s: float, n_expected: int) -> None:
+    """10 MB/s are 2,441 pieces of 4 KiB a second; an engine that slept owes a tenth of one."""
+    gc.collect()
+    gc.disable()
+    try:
+        watch = Stopwatch(GcPauses())
+        Garbage(10e6, watch.last_ns - round(elapsed_s * 1e9)).make(watch)
+    finally:
+        gc.enable()
+    # Nothing but a search can free them: each is a list that holds itself.
+    assert n_expected <= gc.collect() <= n_expected + 40
+    assert set(watch.laps_ns) == {"stream", "gc"}
+
+
+def test_no_garbage_by_default() -> None:
+    """A rate of nothing makes nothing and charges nothing."""
+    watch = Stopwatch(GcPauses())
+    Garbage(0.0, watch.last_ns - 10**9).make(watch)
+    assert watch.laps_ns == {}
 
 
 @pytest.mark.parametrize(("word", "phase"), [("stall", "stall"), ("exhaust", "kv_wait")])
