@@ -1,8 +1,45 @@
 """One symptom a file: each looks at telemetry, records or a profile and says what is wrong."""
 
+from typing import Final
+
+from harness.findings.symptoms import (
+    client_late,
+    errors_5xx,
+    garbage,
+    gc_pauses,
+    gpu_throttled,
+    host_starved,
+    kv_pressure,
+    loop_blocked,
+    memory_growth,
+    more_load,
+    pool_dead,
+    prefix_cache_lost,
+    queueing,
+    slow_phase,
+    store_exhausted,
+    store_slow,
+)
 from harness.findings.symptoms.symptom import Context, Figure, Rule, Symptom
 
-RULES: tuple[Rule, ...] = ()
-"""Causes before what follows from them."""
+RULES: Final[tuple[Rule, ...]] = (
+    more_load.check,
+    host_starved.check,
+    gpu_throttled.check,
+    pool_dead.check,
+    garbage.check,
+    memory_growth.check,
+    gc_pauses.check,
+    store_slow.check,
+    store_exhausted.check,
+    prefix_cache_lost.check,
+    kv_pressure.check,
+    loop_blocked.check,
+    slow_phase.check,
+    queueing.check,
+    errors_5xx.check,
+    client_late.check,
+)
+"""What may be a cause stands before what may follow from it."""
 
 __all__ = ["RULES", "Context", "Figure", "Rule", "Symptom"]

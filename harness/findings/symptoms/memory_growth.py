@@ -1,0 +1,59 @@
+"""A process of the server holds more and more memory."""
+
+import itertools
+from typing import Final
+
+from harness.findings.quantity import many, number
+from harness.findings.symptoms.measure import label_values
+from harness.findings.symptoms.symptom import Context, Figure, Symptom
+from harness.findings.text import short
+from harness.metrics.catalogue.server import HEAP
+from harness.metrics.window import Window
+
+N_PARTS: Final = 4
+LIMIT: Final = 0.15
+"""Growth over the window, of what it held at first."""
+LEAST_BYTES: Final = 32 << 20
+
+
+def check(context: Context) -> Symptom | None:
+    """Fires where each quarter of the time holds more than the one before, by 15 % in all."""
+    found = [
+        (growth, process)
+        for process in label_values(context.fault, HEAP.name, "process")
+        if (growth := _growth(context.fault, process)) is not None
+    ]
+    if not found:
+        return None
+    (share, first, last), process = max(found)
+    seconds = context.fault.end_s - context.fault.start_s if context.fault else 0.0
+    return Symptom(
+        name="memory_growth",
+        seen=(
+            f"{short(process)} grows from {number(first / 2**20)} to {number(last / 2**20)} MiB "
+            f"in {many(round(seconds), 'second')}."
+        ),
+        cause="Something is kept that is no longer needed, or garbage waits to be collected.",
+        fix="Compare two heap snapshots (tracemalloc); bound caches and queues.",
+        strength=share / LIMIT,
+        evidence=(
+            Figure(what="growth over the window", value=share),
+            Figure(what="memory in its last quarter", value=last, unit="bytes", normal=None),
+        ),
+    )
+
+
+def _growth(window: Window | None, process: str) -> tuple[float, float, float] | None:
+    """Share that it grew by, first and last; None where it does not grow throughout."""
+    if window is None:
+        return None
+    times, values = window.points(HEAP.name, process=process)
+    if times.size < 2 * N_PARTS:
+        return None
+    edges = [round(times.size * part / N_PARTS) for part in range(N_PARTS + 1)]
+    means = [float(values[a:b].mean()) for a, b in itertools.pairwise(edges)]
+    is_rising = all(a < b for a, b in itertools.pairwise(means))
+    grown = means[-1] - means[0]
+    if not is_rising or grown < LEAST_BYTES or grown / means[0] <= LIMIT:
+        return None
+    return grown / means[0], means[0], means[-1]
