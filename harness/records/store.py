@@ -77,6 +77,14 @@ def iter_rows(run: RunFolder, n_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBat
         yield from _iter_parquet(parquet, n_rows)
 
 
+def n_compacted(run: RunFolder) -> int | None:
+    """Rows of the compacted run; None where there is no such file, or none that can be read."""
+    try:
+        return int(pq.read_metadata(run.path / PARQUET).num_rows)
+    except (pa.ArrowException, OSError):
+        return None
+
+
 def compact(run: RunFolder) -> StoredRows:
     """Turn the shards into one Parquet file; safe to repeat after a crash.
 
