@@ -61,13 +61,16 @@ class BundledServer(Strict):
 class Target(Strict):
     """Who is measured.
 
-    `omit`: fields that the target refuses, left out of every request.
+    `omit`: fields that the target refuses, left out of every request. `service` and `version` are
+    what its metrics are labelled with; the model's name and `unknown` unless given.
     """
 
     url: str | None = None
     api: Api = "openai-chat"
     omit: Annotated[list[OmittableField], Field(max_length=9)] = []
     model: Line = "tiny"
+    service: Line | None = None
+    version: Line = "unknown"
     api_key_env: str | None = Field(default=None, pattern=r"^[A-Z_][A-Z0-9_]*$")
     server: BundledServer = BundledServer()
 

@@ -47,6 +47,14 @@ def test_how_much_and_what_is_asked_of_the_records_may_differ(old: str, new: str
     assert (found.refusals, found.caveats) == ((), ())
 
 
+def test_another_build_is_what_is_tested_and_is_said() -> None:
+    """The version of the target's build may differ: that is a caveat with both versions."""
+    new = SMALL.replace("[axes]", '[target]\nversion = "2"\n[axes]')
+    found = differences(described(), described(new))
+    assert found.refusals == ()
+    assert found.caveats == ("target.version: unknown in the baseline, 2 here",)
+
+
 def test_a_value_that_an_axis_overrides_is_not_in_force() -> None:
     """The scenario's own prompt length says nothing where prompt length is an axis of both."""
     other = described(SMALL.replace("seed = 7", "seed = 7\nprompt_tokens = 999"))
