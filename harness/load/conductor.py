@@ -92,7 +92,7 @@ class Conductor:
         self._url = url
         self._post = post
         self._figures = SummedFigures()
-        self.state = RunState(session, self._figures, self._stop)
+        self.state = RunState(session, self._figures, self._stop, self._n_at_work)
         self.n_users = n_users_needed(session.plan, session.scenario.load.users)
         self.is_begun = False
         self.is_stopped = False
@@ -267,6 +267,10 @@ class Conductor:
         where = f" during segment {self._segment.id}" if self._segment else ""
         self.state.lose(f"{hand.name} {what}{where}")
         self._stop()
+
+    def _n_at_work(self) -> int:
+        """Users of the processes that have not closed."""
+        return sum(hand.here.n_users for hand in self._crew if hand.is_open)
 
     def _stop(self) -> None:
         self._is_stopping = True

@@ -194,6 +194,11 @@ class LoadEngine:
         self._stamps.close()
 
     @property
+    def n_at_work(self) -> int:
+        """Users that have not left."""
+        return sum(user.is_at_work for user in self._users)
+
+    @property
     def is_stopping(self) -> bool:
         """Whether nothing more is handed out."""
         return self._handout.is_stopping

@@ -1,5 +1,6 @@
 """`progress.json`: where a run stands, for whoever polls the run folder."""
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from gevent import get_hub
@@ -18,10 +19,12 @@ class Progress:
         n_segments_done: segments of this session whose every request is recorded.
     """
 
-    def __init__(self, session: Session, figures: Figures) -> None:
+    def __init__(self, session: Session, figures: Figures, n_users: Callable[[], int]) -> None:
+        """`n_users` tells how many users are at work."""
         self._run = session.run
         self._session = session
         self._figures = figures
+        self._n_users = n_users
         self._segment: Segment | None = None
         self._is_writing = False
         self.n_segments_done = 0
@@ -66,6 +69,7 @@ class Progress:
             "requests": session.n_done + session.plan.n_requests,
             "cell": cell.id if cell else None,
             "factors": dict(cell.factors) if cell else {},
+            "users": self._n_users() if state == "running" else 0,
             "failed": self._figures.n_failed,
             "live": {
                 "ttft_p50_s": self._figures.ttft_s(0.5),

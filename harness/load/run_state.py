@@ -29,13 +29,19 @@ class RunState:
         lost: load processes that are gone, each with what became of it.
     """
 
-    def __init__(self, session: Session, figures: Figures, stop: Callable[[], None]) -> None:
-        """`stop` ends the run's load when something of ours breaks."""
+    def __init__(
+        self,
+        session: Session,
+        figures: Figures,
+        stop: Callable[[], None],
+        n_users: Callable[[], int],
+    ) -> None:
+        """`stop` ends the run's load when something of ours breaks; `n_users` are at work."""
         self.session = session
         self.failure: Exception | None = None
         self._figures = figures
         self._stop = stop
-        self._progress = Progress(session, figures)
+        self._progress = Progress(session, figures, n_users)
         self.lost: list[str] = []
         self._writer: gevent.Greenlet[..., None] | None = None
 

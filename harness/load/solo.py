@@ -34,7 +34,7 @@ class SoloRun:
             SetupError: the target is not there, or the key is missing.
         """
         figures = LiveFigures()
-        self.state = RunState(session, figures, self._stop)
+        self.state = RunState(session, figures, self._stop, self._n_at_work)
         self.engine = LoadEngine(session, url, report, self.fail, [figures])
         self.n_users = n_users_needed(session.plan, session.scenario.load.users)
         self.is_begun = False
@@ -89,6 +89,9 @@ class SoloRun:
         self.is_closed = True
         self.engine.close()
         self.state.close({**self.engine.health(), "n_users_needed": self.n_users})
+
+    def _n_at_work(self) -> int:
+        return self.engine.n_at_work
 
     def _stop(self) -> None:
         self.engine.stop()

@@ -70,7 +70,11 @@ class Wording:
 
 
 class VirtualUser:
-    """One user and its connection."""
+    """One user and its connection.
+
+    Attributes:
+        is_at_work: it has begun and not left.
+    """
 
     def __init__(
         self,
@@ -86,13 +90,16 @@ class VirtualUser:
         self._wording = wording
         self._keeper = keeper
         self._is_cancelled = False
+        self.is_at_work = False
 
     def run(self) -> None:
         """Work until the plan is over or stopped."""
+        self.is_at_work = True
         try:
             while (assignment := self._handout.take(self._number)) is not None:
                 self._do(assignment)
         finally:
+            self.is_at_work = False
             self._client.close()
 
     def cancel(self) -> None:

@@ -20,8 +20,8 @@ IN_SILENCE: Final = (
     "fidelity",
 )  # fmt: skip
 WITH_A_WORD: Final = (
-    "target.server.", "target.service", "target.version", "load.users", "load.connect_timeout_s", "load.idle_timeout_s",
-    "load.total_timeout_s",
+    "target.server.", "target.service", "target.version", "load.users",
+    "load.connect_timeout_s", "load.idle_timeout_s", "load.total_timeout_s",
 )  # fmt: skip
 AXIS_OF_KEY: Final = {"cot.depth": "cot_depth"}
 ABSENT: Final = "not recorded"

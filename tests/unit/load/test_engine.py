@@ -299,6 +299,7 @@ def test_progress_and_client_files_tell_the_end(tmp_path: Path) -> None:
     progress, client = run.read("progress.json"), run.read("client.json")
     assert progress["state"] == "done"
     assert (progress["segments_done"], progress["segments"]) == (4, 4)
+    assert progress["users"] == 0
     assert (progress["requests_done"], progress["requests"], progress["failed"]) == (56, 56, 0)
     assert 0 < progress["live"]["ttft_p50_s"] <= progress["live"]["ttft_p99_s"] < 1
     assert progress["factors"] == {"prompt_tokens": 64} or progress["factors"] == {
