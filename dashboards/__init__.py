@@ -1,0 +1,1 @@
+"""Grafana boards, Prometheus alerts and their provisioning, built from the catalogue of metrics."""
