@@ -189,7 +189,8 @@ def _tokenize(line: str, pair: re.Pattern[str]) -> tuple[SeriesKey, int, float] 
 
 def _labels(line: str, at: int, pair: re.Pattern[str]) -> tuple[str, dict[str, str], int] | None:
     """A quoted name where there is one, the labels, and where they end."""
-    name, pairs = "", {}
+    name = ""
+    pairs: dict[str, str] = {}
     if (empty := _END.match(line, at)) is not None:
         return name, pairs, empty.end()
     while len(pairs) <= MAX_LABELS and (match := pair.match(line, at)) is not None:
