@@ -15,7 +15,7 @@ from harness.findings.rules import RULES, Doubt
 from harness.findings.validity import judge_validity
 from harness.findings.verdict import judge
 from harness.plan.codec import plan_from_json
-from harness.records.about import read_about
+from harness.records.about import read_about, served_by
 from harness.records.client_account import read_account, worst_account
 from harness.records.fidelity import FILE, read_fidelity
 from harness.records.frame import to_frame
@@ -45,7 +45,7 @@ def read_evidence(run: RunFolder) -> Evidence:
         lost=rows.lost,
         client=_client(run, numbers),
         run=told,
-        environment=environment,
+        environment=environment | served_by(told),
         later_environments=tuple(later),
         fidelity=read_fidelity(run) if run.has(FILE) else None,
     )

@@ -238,16 +238,25 @@ def identify_target(url: str, key: str | None) -> dict[str, Any]:
     """What the target says it is: its models and its version, each None where it does not say."""
     http = PlainHttp(url, key, timeout_s=CHECK_TIMEOUT_S)
     try:
-        models = listed_models(_get(http, "/v1/models"))
+        listing = _get(http, "/v1/models")
+        models = listed_models(listing)
         version = _get(http, "/version").get("version") if models else None
     except SetupError:
-        models, version = (), None
+        listing, models, version = {}, (), None
     finally:
         http.close()
     return {
         "models": [bounded(name) for name in sorted(models)[:MAX_MODELS]] or None,
         "version": bounded(version) if isinstance(version, str) else None,
+        "kernels": _kernels(listing) if models else None,
     }
+
+
+def _kernels(listing: dict[str, Any]) -> str | None:
+    """Which build of our own kernels answers; other servers say nothing of theirs."""
+    first = listing["data"][0]
+    name = first.get("kernels") if isinstance(first, dict) else None
+    return bounded(name) if isinstance(name, str) else None
 
 
 def _get(http: PlainHttp, path: str) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """What `run.json` says of a run, checked: a damaged or edited file is told, never half believed."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -25,6 +26,7 @@ class _StoredSession(_Stored):
     target: str | None = None
     models: list[str] | None = None
     version: str | None = None
+    kernels: str | None = None
 
 
 class _StoredRun(_Stored):
@@ -49,6 +51,13 @@ def read_about(run: RunFolder) -> dict[str, Any]:
     check_shape(_StoredRun, value, str(run.path / FILE))
     first = {"number": 1, "started": value["started"], "ended": value.get("finished")}
     return {**value, "sessions": value.get("sessions") or [first]}
+
+
+def served_by(about: Mapping[str, Any]) -> dict[str, str]:
+    """What the target of the last session said it was, by the names that a report shows."""
+    last = about["sessions"][-1]
+    known = {"server version": last.get("version"), "server kernels": last.get("kernels")}
+    return {name: value for name, value in known.items() if value is not None}
 
 
 def check_shape(model: type[BaseModel], value: Any, file: str) -> None:

@@ -40,6 +40,8 @@ from harness.server.schemas import (
 )
 from harness.server.sse import ChatShapes, CompletionShapes
 from harness.server.streaming import StreamReply, WholeReply
+from kernels import cpu
+from kernels.backend import has_native
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -268,6 +270,7 @@ def _add_state_routes(app: FastAPI, front: Front) -> None:
             "max_model_len": front.max_model_len,
             "accel_features": [*FEATURES, *front.pools.named],
             "accel_lossy_features": list(LOSSY_FEATURES),
+            "kernels": cpu.native.ISA if has_native() else "torch",
         }
         return Json({"object": "list", "data": [entry]})
 

@@ -17,6 +17,8 @@ import pytest
 from harness.server.accel import FEATURES
 from harness.server.options import ServerOptions
 from harness.server.process import RunningServer, start_server
+from kernels import cpu
+from kernels.backend import has_native
 from tests.e2e.plain_client import WORDS, Client, Reply, ask, engines_of, eventually
 
 pytestmark = pytest.mark.e2e
@@ -129,6 +131,7 @@ def test_a_pool_of_another_dtype_is_named_or_not_used(client: Client) -> None:
     assert "device_pool, " in refused.json["error"]["message"]
     models = client.get("/v1/models").json["data"][0]
     assert {"device_pool", "device_pool:bf16"} <= set(models["accel_features"])
+    assert models["kernels"] == (cpu.native.ISA if has_native() else "torch")
 
 
 def check_survivors(client: Client, replies: list[Reply], expected: list[str], lost: str) -> None:

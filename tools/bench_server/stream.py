@@ -78,27 +78,35 @@ def _median_us(seconds: Sequence[float]) -> float:
 def _measure(
     served: EventStreams, bare: EventStreams, n_streams: int, path: str, effort: Effort
 ) -> list[tuple[Cost, ...]]:
-    """Let server and bare application take turns; the bare one keeps the server's last pace."""
+    """Let server and bare application take turns, who begins too; both keep one pace."""
     n_tokens = effort.n_stream_tokens
     asked = {
         "prompt": list(range(300, 300 + CONTEXT)), "max_tokens": n_tokens, "stream": True,
         "ignore_eos": True, "temperature": 0.0,
     }  # fmt: skip
     accel = "false" if path == "baseline" else "true"
+    last = served.run(asked, n_streams, n_tokens, accel)  # warms up, and sets the pace
     costs = []
-    for _ in range(effort.n_blocks + 1):  # the first warms up
-        cost = served.run(asked, n_streams, n_tokens, accel)
-        wanted = {
-            "event": served.example,
-            "n_events": n_tokens,
-            "period_s": cost.wall_s * n_streams,
-        }
-        bare_costs = (
-            bare.run({**wanted, "has_common_tick": is_common}, n_streams, n_tokens)
-            for is_common in (False, True)
-        )
-        costs.append((cost, *bare_costs))
-    return costs[1:]
+    for number in range(effort.n_blocks):
+        alone: tuple[Cost, ...] = ()
+        for turn in ("server", "bare") if number % 2 else ("bare", "server"):
+            if turn == "server":
+                last = served.run(asked, n_streams, n_tokens, accel)
+            else:
+                alone = _run_bare(bare, served.example, n_streams, n_tokens, last.wall_s)
+        costs.append((last, *alone))
+    return costs
+
+
+def _run_bare(
+    bare: EventStreams, event: str, n_streams: int, n_tokens: int, wall_s: float
+) -> tuple[Cost, ...]:
+    """The bare application's events at the server's pace: each stream's own tick, and a common."""
+    wanted = {"event": event, "n_events": n_tokens, "period_s": wall_s * n_streams}
+    return tuple(
+        bare.run({**wanted, "has_common_tick": is_common}, n_streams, n_tokens)
+        for is_common in (False, True)
+    )
 
 
 @contextmanager

@@ -35,7 +35,7 @@ def _environments(evidence: Evidence) -> list[Doubt]:
 
 def _targets(evidence: Evidence) -> list[Doubt]:
     """Another address alone is no doubt where the bundled server was started again."""
-    keys = ["models", "version"]
+    keys = ["models", "version", "kernels"]
     if not evidence.run.get("is_bundled"):
         keys.append("target")
     known = [[session.get(key) for session in evidence.sessions] for key in keys]

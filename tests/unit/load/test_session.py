@@ -181,10 +181,15 @@ def test_what_a_resumed_run_would_ignore_is_refused(tmp_path: Path, option: str)
 def test_a_target_says_what_it_is() -> None:
     """Models and version where it tells them, None where it does not or is not there."""
     with scripted_server(models='{"data": [{"id": "b"}, {"id": "a"}]}', version='"1.2"') as url:
-        assert session.identify_target(url, None) == {"models": ["a", "b"], "version": "1.2"}
+        assert session.identify_target(url, None) == {
+            "models": ["a", "b"], "version": "1.2", "kernels": None,
+        }  # fmt: skip
+    ours = '{"data": [{"id": "a", "kernels": "avx2"}]}'
+    with scripted_server(models=ours) as url:
+        assert session.identify_target(url, None)["kernels"] == "avx2"
     with scripted_server(models="[]") as url:
-        assert session.identify_target(url, None) == {"models": None, "version": None}
-    assert session.identify_target(DEAD, None) == {"models": None, "version": None}
+        assert session.identify_target(url, None) == dict.fromkeys(("models", "version", "kernels"))
+    assert session.identify_target(DEAD, None) == dict.fromkeys(("models", "version", "kernels"))
 
 
 @pytest.mark.parametrize("is_closed", [False, True], ids=["killed", "broken off"])
