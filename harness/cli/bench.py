@@ -5,6 +5,7 @@ import typer
 from harness.cli.bench_generators import generators
 from harness.cli.bench_kernels import kernels
 from harness.cli.bench_precision import precision
+from harness.cli.bench_sync import sync
 from harness.cli.verb import add_verb
 
 bench = typer.Typer(
@@ -14,5 +15,5 @@ bench = typer.Typer(
     no_args_is_help=True,
 )
 
-for _each in (kernels, precision, generators):
+for _each in (kernels, precision, generators, sync):
     add_verb(bench, _each)

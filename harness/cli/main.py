@@ -19,6 +19,7 @@ from harness.cli.report import report
 from harness.cli.run import run
 from harness.cli.serve import serve
 from harness.cli.slo import slo
+from harness.cli.trace import trace
 from harness.cli.truth import truth
 from harness.cli.verb import add_verb
 
@@ -43,7 +44,7 @@ app = typer.Typer(
 )
 
 
-for _each in (probe, doctor, plan, run, report, records, serve, fidelity, truth):
+for _each in (probe, doctor, plan, run, report, records, serve, fidelity, truth, trace):
     add_verb(app, _each)
 app.add_typer(bench)
 app.add_typer(slo)

@@ -19,6 +19,7 @@ from harness.findings.symptoms import (
     slow_phase,
     store_exhausted,
     store_slow,
+    straggler,
 )
 from harness.findings.symptoms.symptom import Context, Figure, Rule, Symptom
 
@@ -26,6 +27,7 @@ RULES: Final[tuple[Rule, ...]] = (
     more_load.check,
     host_starved.check,
     gpu_throttled.check,
+    straggler.check,
     pool_dead.check,
     garbage.check,
     memory_growth.check,

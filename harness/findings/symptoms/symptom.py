@@ -61,9 +61,8 @@ class Context:
         fault: telemetry of the time that is asked about: a fault's window, or a whole run.
         normal: telemetry of a healthy time to compare with.
         records: one row a request (`harness.records.frame`).
-        profiles: events of imported profiles by file, one row an event: rank, category, name,
-            start_s, duration_s, n_bytes.
-        ranks: one row a rank and collective: rank, collective, ready_s, start_s.
+        profiles: events of imported profiles by file (`harness.records.profile.to_frame`).
+        ranks: one row a rank and collective (`harness.findings.ranks.RankTable.meetings`).
     """
 
     fault: Window | None = None
