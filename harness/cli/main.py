@@ -11,6 +11,7 @@ import harness
 from harness.base.errors import ExitCode, TailbreakError
 from harness.cli.bench import bench
 from harness.cli.doctor import doctor
+from harness.cli.exporter import exporter
 from harness.cli.fidelity import fidelity
 from harness.cli.plan import plan
 from harness.cli.probe import probe
@@ -44,7 +45,19 @@ app = typer.Typer(
 )
 
 
-for _each in (probe, doctor, plan, run, report, records, serve, fidelity, truth, trace):
+for _each in (
+    probe,
+    doctor,
+    plan,
+    run,
+    report,
+    records,
+    serve,
+    fidelity,
+    truth,
+    trace,
+    exporter,
+):
     add_verb(app, _each)
 app.add_typer(bench)
 app.add_typer(slo)

@@ -41,9 +41,15 @@ def families(points: Mapping[Metric, Iterable[Point]]) -> Iterator[Family]:
 
 
 def build_family(metric: Metric, points: Iterable[Point]) -> Family:
-    """The metric with these points; its type and unit are the catalogue's."""
+    """The metric with these points; its type and unit are the catalogue's.
+
+    A counter by dcgm-exporter's name has no `_total`, which prometheus-client would demand of a
+    counter: it is exposed without a type.
+    """
+    is_foreign = metric.type == "counter" and not metric.name.endswith("_total")
     name = metric.name.removesuffix("_total") if metric.type == "counter" else metric.name
-    family = Family(name, metric.help, metric.type, metric.unit)
+    kind = "unknown" if is_foreign else metric.type
+    family = Family(name, metric.help, kind, metric.unit)
     for point in points:
         labels = dict(zip(metric.labels, point.labels, strict=True))
         if point.le is not None:

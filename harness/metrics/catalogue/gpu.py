@@ -10,7 +10,10 @@ from typing import Final
 
 from harness.metrics.catalogue.metric import Metric, MetricType, counter, gauge
 
-DCGM_LABELS: Final = ("gpu", "UUID", "pci_bus_id", "device", "modelName", "hostname")
+DCGM_LABELS: Final = (
+    "gpu", "UUID", "pci_bus_id", "device", "modelName", "GPU_I_PROFILE", "GPU_I_ID", "hostname",
+)  # fmt: skip
+"""dcgm-exporter's, in its order; the two of MIG are empty for a whole GPU."""
 GPU: Final = ("gpu", "uuid")
 LINK: Final = (*GPU, "nvlink")
 
@@ -104,6 +107,12 @@ GPU_THROTTLE: Final = gauge(
     "mc_gpu_throttled", "1 while the clocks are held down for this reason, else 0.", *GPU, "reason"
 )
 GPU_PSTATE: Final = gauge("mc_gpu_performance_state", "Performance state, 0 the fastest.", *GPU)
+GPU_ECC: Final = counter(
+    "mc_gpu_ecc_errors_total",
+    "Memory errors since the driver was loaded by `kind`: corrected, uncorrected.",
+    *GPU,
+    "kind",
+)
 GPU_XID: Final = counter(
     "mc_gpu_xid_errors_total", "XID errors seen since the exporter started, by code.", *GPU, "xid"
 )
@@ -154,6 +163,6 @@ GPU_COUNTER_RESETS: Final = counter(
 GPU_METRICS: Final = (
     EXPORTER_UP, GPU_UP, GPU_SUPPORTED, GPU_UTILISATION, GPU_SM_ACTIVE, GPU_DRAM_ACTIVE, GPU_MEMORY,
     GPU_POWER, GPU_POWER_LIMIT, GPU_ENERGY, GPU_TEMPERATURE, GPU_CLOCK, GPU_THROTTLE, GPU_PSTATE,
-    GPU_XID, GPU_EVENTS, NVLINK_BYTES, NVLINK_ERRORS, NVLINK_UP, PCIE_BYTES, PCIE_RATE,
+    GPU_ECC, GPU_XID, GPU_EVENTS, NVLINK_BYTES, NVLINK_ERRORS, NVLINK_UP, PCIE_BYTES, PCIE_RATE,
     PCIE_REPLAYS, GPU_COUNTER_RESETS,
 )  # fmt: skip

@@ -1,0 +1,97 @@
+"""`tailbreak exporter`: GPUs, NVLink, PCIe, processes and the host for Prometheus."""
+
+import contextlib
+import os
+import sys
+import time
+from typing import Annotated, Final
+
+import typer
+
+from harness.base.errors import SetupError
+
+LONGEST_S: Final = 60.0
+
+
+def exporter(
+    *,
+    port: Annotated[
+        int, typer.Option(help="Port to listen on; 0 takes any free one.", metavar="N")
+    ] = 9400,
+    host: Annotated[str, typer.Option(help="Address to bind.", metavar="HOST")] = "127.0.0.1",
+    interval: Annotated[
+        float, typer.Option(help="Seconds between two samples, 0.1 to 60.", metavar="S")
+    ] = 1.0,
+    require_gpu: Annotated[
+        bool, typer.Option("--require-gpu", help="End with exit code 2 where no GPU can be read.")
+    ] = False,
+    pid: Annotated[
+        list[int] | None,
+        typer.Option(help="A process to watch, repeatable.", metavar="PID"),
+    ] = None,
+    once: Annotated[
+        bool, typer.Option("--once", help="Print one exposition after one interval, and end.")
+    ] = False,
+) -> None:
+    """Expose GPUs, NVLink, PCIe, processes and this machine to Prometheus.
+
+    Names are those of dcgm-exporter, and mc_gpu_* in base units. A value that cannot be read has no
+    series, and mc_gpu_metric_supported says why. Without NVML the rest goes on.
+
+    Ctrl-C or SIGTERM ends it.
+
+    Example: tailbreak exporter --port 9400 --pid 4711
+
+    Example: tailbreak exporter --once | grep mc_gpu_up
+    """
+    from prometheus_client.exposition import generate_latest, start_http_server
+
+    from harness.export.exporter import exporter as start
+    from harness.export.process import Watched
+
+    _check_interval(interval)
+    watched = [Watched(_name(each), each) for each in pid or ()]
+    watched.append(Watched("exporter", os.getpid()))
+    with start(interval, watched, os.environ, requires_gpu=require_gpu) as (registry, missing):
+        if missing is not None:
+            print(f"tailbreak exporter: {missing}", file=sys.stderr)
+        if once:
+            time.sleep(1.5 * interval)  # two samples, so that what lies between can be told
+            sys.stdout.write(generate_latest(registry).decode())
+            return
+        try:
+            server, thread = start_http_server(port, host, registry)
+        except OSError as error:
+            raise SetupError(
+                f"--host {host} --port {port}: cannot listen: {error.strerror}; --port 0 takes a "
+                "free one"
+            ) from error
+        url = f"http://{host}:{server.server_port}/metrics"
+        print(f"tailbreak exporter: {url}", flush=True)
+        with contextlib.suppress(KeyboardInterrupt):  # the way it is ended
+            thread.join()
+
+
+def _check_interval(interval: float) -> None:
+    from harness.export.nvml.sampler import FLOOR_S, POLITE_S
+
+    if not FLOOR_S <= interval <= LONGEST_S:
+        raise SetupError(
+            f"--interval: got {interval:g}, allowed {FLOOR_S:g} to {LONGEST_S:g} s: a GPU's "
+            "counters are worth nothing over less than 100 ms"
+        )
+    if interval < POLITE_S:
+        print(
+            f"tailbreak exporter: --interval {interval:g}: below {POLITE_S:g} s, tools that sample "
+            "the same GPU disturb each other",
+            file=sys.stderr,
+        )
+
+
+def _name(pid: int) -> str:
+    import psutil
+
+    try:
+        return str(psutil.Process(pid).name())
+    except psutil.Error as error:
+        raise SetupError(f"--pid {pid}: there is no such process to read: {error}") from error

@@ -1,0 +1,1 @@
+"""GPUs through NVML: readings, events and topology; nothing is served from here."""
