@@ -52,6 +52,25 @@ class _Series:
             grown[where[0]] = values[0] if self.alive[: where[0]].any() else 0.0
         return np.cumsum(grown)
 
+    def increases(self, edges: Floats) -> Floats:
+        """Growth of a counter between consecutive times; NaN where it was not there to be read.
+
+        Shapes: edges (n + 1,), ascending; returns (n,).
+        """
+        grown = np.diff(np.interp(edges, self.times, self.growth()))
+        seen = self.times[self.alive & ~np.isnan(self.held)]
+        return np.where(np.histogram(seen, edges)[0] > 0, grown, math.nan)
+
+    def means(self, edges: Floats) -> Floats:
+        """Mean of a gauge's readings between consecutive times; NaN where there is none.
+
+        Shapes: edges (n + 1,), ascending; returns (n,).
+        """
+        seen = self.alive & ~np.isnan(self.held)
+        n, _ = np.histogram(self.times[seen], edges)
+        totals, _ = np.histogram(self.times[seen], edges, weights=self.held[seen])
+        return np.where(n > 0, totals / np.maximum(n, 1), math.nan)
+
     def first_seen(self) -> float:
         known = np.flatnonzero(~np.isnan(self.held))
         return float(self.times[known[0]]) if known.size else math.inf
@@ -102,6 +121,11 @@ class Telemetry:
         """When the source was asked, and whether it answered."""
         down = self._down.get(source, frozenset())
         return [(float(time), float(time) not in down) for time in self._times[source]]
+
+    def kind(self, name: str) -> str:
+        """What a name was declared as; empty for one without a row."""
+        rows = self._rows.get(name, [])
+        return str(self._frame["kind"].iloc[rows[0]]) if len(rows) else ""
 
     def series(self, name: str) -> list[_Series]:
         """Every series of a name, held at its source's scrapes."""
