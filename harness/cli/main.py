@@ -13,6 +13,7 @@ from harness.cli.bench import bench
 from harness.cli.doctor import doctor
 from harness.cli.exporter import exporter
 from harness.cli.fidelity import fidelity
+from harness.cli.incident import incident
 from harness.cli.plan import plan
 from harness.cli.probe import probe
 from harness.cli.records import records
@@ -57,6 +58,7 @@ for _each in (
     truth,
     trace,
     exporter,
+    incident,
 ):
     add_verb(app, _each)
 app.add_typer(bench)

@@ -11,8 +11,6 @@ from harness.cli.result_file import check_folder
 from harness.cli.verb import add_verb
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from harness.findings.slo import Judged
 
 slo = typer.Typer(
@@ -33,15 +31,14 @@ def check(
 ) -> None:
     """Say for each objective and cell of a run whether it is kept, missed or undecided.
 
-    A failed request is a bad one. Kept needs the whole interval of the good share at or above the
-    target, missed the whole interval below it.
+    Availability is judged over the whole run, latencies in every cell. A failed request is a bad
+    one. Kept needs the whole interval of the good share at or above the target, missed the whole
+    interval below it.
 
     Exit codes: 0 all are kept, 3 some is surely missed, 5 none is but some cannot be told.
 
     Example: tailbreak slo check scenarios/slo/chat.toml reports/runs/20260101-120000-quickstart
     """
-    from rich.console import Console
-
     from harness.cli.analyse import judge_cells
     from harness.findings.slo import exit_code, judge_objectives
     from harness.records.run import RunFolder
@@ -56,7 +53,7 @@ def check(
         json_file.write_text(
             json.dumps({"service": promised.service, "run": str(run), "objectives": rows}, indent=1)
         )
-    Console().print(_table(judged))
+    _show(judged)
     code = exit_code(judged)
     typer.echo({0: "kept", 3: "missed", 5: "undecided"}[int(code)])
     raise typer.Exit(int(code))
@@ -91,33 +88,43 @@ def rules(
         out.write_text(text, encoding="utf-8")
 
 
-def _table(judged: "Sequence[Judged]") -> "Table":
+def _show(judged: "Sequence[Judged]") -> None:
+    """One row an objective, then every place where it is not kept."""
+    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
+    console = Console()
     table = Table(box=None, padding=(0, 2, 0, 0))
-    for column in ("objective", "cell", "factors"):
+    for column in ("objective", "promised"):
         table.add_column(column)
-    for column in ("promised", "good", "interval", "requests"):
+    for column in ("kept", "missed", "undecided"):
         table.add_column(column, justify="right")
-    table.add_column("")
+    for name in dict.fromkeys(each.objective for each in judged):
+        part = [each for each in judged if each.objective == name]
+        counts = [str(sum(e.verdict == v for e in part)) for v in ("kept", "missed", "undecided")]
+        table.add_row(Text(name), Text(_promise(part[0])), *counts)
+    console.print(table)
     for each in judged:
-        table.add_row(*map(Text, _row(each)))
-    return table
+        if each.verdict != "kept":
+            console.print(Text(_told(each)))
 
 
-def _row(each: "Judged") -> tuple[str, ...]:
-    limit = "" if each.limit_s is None else f" in {each.limit_s:g} s"
-    factors = " ".join(f"{name}={value}" for name, value in each.factors.items())
+def _promise(each: "Judged") -> str:
+    limit = "answered" if each.limit_s is None else f"{each.metric} within {each.limit_s:g} s"
+    return f"{each.target * 100:.6g} % {limit}"
+
+
+def _told(each: "Judged") -> str:
+    """One place where an objective is not kept, with its figures."""
+    place = " ".join([each.cell or "whole run", *(f"{k}={v}" for k, v in each.factors.items())])
     good = each.good
     figures = (
-        ("-", "-") if good is None else (f"{good.value:.3%}", f"{good.low:.3%} to {good.high:.3%}")
+        ""
+        if good is None
+        else f": {good.value:.2%} good ({good.low:.2%} to {good.high:.2%}) of {each.n:,}"
     )
-    word = f"{each.verdict}: {each.reason}" if each.reason else each.verdict
-    return (
-        each.objective, each.cell, factors, f"{each.target:.6g}{limit}", *figures,
-        f"{each.n:,}", word,
-    )  # fmt: skip
+    return f"{each.verdict} {each.objective}, {place}{figures}{each.reason and f'; {each.reason}'}"
 
 
 for _each in (check, rules):

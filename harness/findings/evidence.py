@@ -69,6 +69,15 @@ class Evidence:
         """Measured rows that say something of the target: those we cancelled do not."""
         return self.measured[self.measured["outcome"] != Outcome.CANCELLED.value]
 
+    def between(self, start_s: float, end_s: float) -> pd.DataFrame:
+        """Planned requests that were to be sent between these unix times, warm-up included."""
+        offsets = {
+            each["number"]: each.get("realtime_minus_monotonic_ns") for each in self.sessions
+        }
+        offset = self.planned["session"].map(offsets).astype("Int64")
+        sent = (self.planned["intended_ns"] + offset) / 1e9
+        return self.planned[sent.between(start_s, end_s).fillna(value=False).astype(bool)]
+
     @property
     def n_missing(self) -> int:
         """Planned requests that are still to be made."""

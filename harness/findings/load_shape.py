@@ -6,7 +6,8 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from harness.findings.symptoms.measure import ratio, requests_per_s
+from harness.findings.symptoms.measure import first, ratio, requests_per_s, sequences, total
+from harness.metrics.catalogue import canonical
 from harness.metrics.catalogue.server import (
     OUTPUT_TOKENS,
     PROMPT_TOKENS,
@@ -23,9 +24,12 @@ NS: Final = 1e9
 def load_of_window(window: Window, origin: str) -> SeenLoad:
     """Rate, lengths and number in flight by a server's own counters: means, no distribution."""
     rate = requests_per_s(window)
-    prompt = ratio(window.rate(PROMPT_TOKENS.name), window.rate(REQUESTS.name))
-    output = ratio(window.rate(OUTPUT_TOKENS.name), window.rate(REQUESTS.name))
-    in_flight = _in_flight(window)
+    done = first(window.rate, REQUESTS, canonical.REQUESTS)
+    prompt = ratio(first(window.rate, PROMPT_TOKENS, canonical.PROMPT_TOKENS), done)
+    output = ratio(first(window.rate, OUTPUT_TOKENS, canonical.OUTPUT_TOKENS), done)
+    in_flight = total(
+        sequences(window, RUNNING, canonical.RUNNING), sequences(window, WAITING, canonical.WAITING)
+    )
     seconds = window.end_s - window.start_s
     return SeenLoad(
         origin=origin,
@@ -55,12 +59,3 @@ def load_of_rows(rows: pd.DataFrame, seconds: float, load: SeenLoad) -> SeenLoad
         output_spread=round(float(high - low) / 2),
         notes=(),
     )
-
-
-def _in_flight(window: Window) -> float | None:
-    parts = [
-        mean * len(window.series(metric.name))
-        for metric in (RUNNING, WAITING)
-        if (mean := window.mean(metric.name)) is not None
-    ]
-    return sum(parts) if parts else None

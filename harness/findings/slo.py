@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from harness.base.errors import ExitCode
 from harness.findings.cells import metric_segments
 from harness.findings.evidence import OK_OUTCOMES, Evidence
-from harness.findings.finding import VOID, Cell, Estimate, Factor, Number, Part
+from harness.findings.finding import Cell, Estimate, Factor, Number, Part
 from harness.metrics.latency import LATENCIES
 from harness.metrics.throughput import STRETCH
 from harness.records.request import Outcome
@@ -29,7 +29,8 @@ class Judged(Part):
     """One objective in one cell.
 
     Attributes:
-        good: share of good requests with its interval; None where the cell says nothing.
+        cell: where; None for the whole run.
+        good: share of good requests with its interval; None where nothing was measured.
         n: requests that were judged (gaps between tokens for `itl_s`).
         reason: why it is undecided; empty otherwise.
     """
@@ -38,7 +39,7 @@ class Judged(Part):
     metric: str
     limit_s: Number
     target: float
-    cell: str
+    cell: str | None
     factors: dict[str, Factor]
     n: int
     n_effective: Number
@@ -48,15 +49,17 @@ class Judged(Part):
 
 
 def judge_objectives(slo: Slo, evidence: Evidence, cells: Sequence[Cell]) -> list[Judged]:
-    """Every objective in every cell, in the file's order.
+    """Latencies in every cell, availability over the whole run, in the file's order.
 
-    Each interval holds by itself for *kept*, which needs all cells; for *missed*, which needs one,
-    they hold together (Bonferroni).
+    Each interval holds by itself for *kept*, which needs all; for *missed*, which needs one, they
+    hold together (Bonferroni).
     """
-    n_tests = len(slo.objectives) * len(cells)
-    return [
-        _judge(objective, evidence, cell, n_tests) for objective in slo.objectives for cell in cells
+    asked = [
+        (objective, part)
+        for objective in slo.objectives
+        for part in ([list(cells)] if objective.metric == "availability" else [[c] for c in cells])
     ]
+    return [_judge(objective, evidence, part, len(asked)) for objective, part in asked]
 
 
 def exit_code(judged: Sequence[Judged]) -> ExitCode:
@@ -67,29 +70,26 @@ def exit_code(judged: Sequence[Judged]) -> ExitCode:
     return ExitCode.UNDECIDED if "undecided" in verdicts else ExitCode.PASS
 
 
-def _judge(objective: Objective, evidence: Evidence, cell: Cell, n_tests: int) -> Judged:
-    segments = [] if _is_void(cell) else _bad_times(objective, evidence, cell)
+def _judge(objective: Objective, evidence: Evidence, cells: Sequence[Cell], n_tests: int) -> Judged:
+    usable = [cell for cell in cells if cell.state != "invalid-client"]
+    segments = [part for cell in usable for part in _times(objective, evidence, cell)]
     values = np.concatenate(segments) if segments else np.empty(0)
     if not values.size:
-        reason = cell.caveats[0] if _is_void(cell) and cell.caveats else "nothing was measured"
-        return _judged(objective, cell, None, "undecided", reason)
+        reason = next((c for cell in cells for c in cell.caveats), "nothing was measured")
+        return _judged(objective, cells, None, "undecided", reason)
     n_effective = indicator_ess(segments, objective.target).n_effective
-    limit = 0.5 if objective.limit_s is None else objective.limit_s
+    limit = 0.0 if objective.limit_s is None else objective.limit_s
     confidence = evidence.scenario.analysis.confidence
     good = share_interval(values <= limit, confidence, n_effective)
     sure = share_interval(values <= limit, 1 - (1 - confidence) / n_tests, n_effective)
     if sure.high < objective.target:
-        return _judged(objective, cell, good, "missed")
+        return _judged(objective, cells, good, "missed")
     if good.low >= objective.target:
-        return _judged(objective, cell, good, "kept")
-    return _judged(objective, cell, good, "undecided", _why(objective, good, confidence))
+        return _judged(objective, cells, good, "kept")
+    return _judged(objective, cells, good, "undecided", _why(objective, good, confidence))
 
 
-def _is_void(cell: Cell) -> bool:
-    return cell.state in VOID and cell.state != "failed"  # a failed cell has its bad requests
-
-
-def _bad_times(objective: Objective, evidence: Evidence, cell: Cell) -> list[NDArray[np.float64]]:
+def _times(objective: Objective, evidence: Evidence, cell: Cell) -> list[NDArray[np.float64]]:
     """What is held against the limit, one array a stretch: infinite for a request that failed.
 
     Availability is 0 for an answer and infinite for none. Gaps between tokens exist only in answers
@@ -112,18 +112,19 @@ def _bad_times(objective: Objective, evidence: Evidence, cell: Cell) -> list[NDA
 
 def _judged(
     objective: Objective,
-    cell: Cell,
+    cells: Sequence[Cell],
     good: ShareInterval | None,
     verdict: Kept,
     reason: str = "",
 ) -> Judged:
+    (cell,) = cells if len(cells) == 1 else (None,)
     return Judged(
         objective=objective.name,
         metric=objective.metric,
         limit_s=objective.limit_s,
         target=objective.target,
-        cell=cell.id,
-        factors=dict(cell.factors),
+        cell=cell.id if cell else None,
+        factors=dict(cell.factors) if cell else {},
         n=good.n if good else 0,
         n_effective=good.n_effective if good else None,
         good=Estimate(value=good.value, low=good.low, high=good.high) if good else None,

@@ -1,16 +1,23 @@
 """What a Prometheus holds of some stretches of time, as telemetry that windows can read.
 
 Asks for the names of the catalogue and those of known engines, each with its own range query; an
-instance is a source. One row a change, as a run keeps it: a series that ends has a row without a
-value, and `up` a row at each step, so that absent is never taken for zero.
+instance is a source. Engines' own names are told in canonical quantities as well. One row a change,
+as a run keeps it: a series that ends has a row without a value, and `up` a row at each step, so
+that absent is never taken for zero.
 """
 
-from collections.abc import Iterator, Sequence
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import pandas as pd
 
 from harness.base.errors import SetupError
+from harness.importers.engines import ENGINES
+from harness.importers.engines.bundled import BUNDLED
+from harness.importers.engines.canonical import detect_engine, translate
+from harness.importers.metrics_text import Page
 from harness.importers.prometheus_api import PrometheusApi, Series
 from harness.metrics.catalogue.gpu import DCGM_METRICS, GPU_METRICS
 from harness.metrics.catalogue.load import LOAD_METRICS
@@ -20,10 +27,15 @@ from harness.records.telemetry import UP, Labels, Reading, to_readings
 
 N_STEPS: Final = 240
 SHORTEST_STEP_S: Final = 1.0
-FOREIGN: Final = "(vllm|sglang|tgi|llamacpp|trtllm|nv)[:_].+"
 _HIDDEN: Final = frozenset({"__name__", "job", "instance"})
+_PREFIXES: Final = sorted(
+    prefix.rstrip("_") for each in ENGINES if each is not BUNDLED for prefix in each.prefixes
+)
 
 Span = tuple[float, float]
+Key = tuple[str, Labels]
+Values = dict[int, float]
+"""By step."""
 
 
 def read_prometheus(api: PrometheusApi, spans: Sequence[Span]) -> pd.DataFrame:
@@ -42,16 +54,6 @@ def read_prometheus(api: PrometheusApi, spans: Sequence[Span]) -> pd.DataFrame:
     return to_readings(rows)
 
 
-def _span(api: PrometheusApi, span: Span) -> Iterator[Reading]:
-    start, end = span
-    step = max(SHORTEST_STEP_S, (end - start) / N_STEPS)
-    for each in api.query_range("up", start=start, end=end, step_s=step):
-        yield from _up(each)
-    for query in queries():
-        for each in api.query_range(query, start=start, end=end, step_s=step):
-            yield from _changes(each, end, step)
-
-
 def queries() -> list[str]:
     """One selector a metric; a histogram's series together, and all of the known engines."""
     metrics = (*SERVER_METRICS, *LOAD_METRICS, *PROCESS_METRICS, *GPU_METRICS, *DCGM_METRICS)
@@ -61,44 +63,64 @@ def queries() -> list[str]:
         for each in metrics
         if each.type == "histogram"
     ]
-    return [*plain, *parts, f'{{__name__=~"{FOREIGN}"}}']
+    return [UP, *plain, *parts, f'{{__name__=~"({"|".join(_PREFIXES)})[:_].+"}}']
 
 
-def _up(series: Series) -> Iterator[Reading]:
-    for time, value in zip(series.times, series.values, strict=True):
-        yield Reading(_ns(time), _source(series), UP, (), value, "gauge")
+def _span(api: PrometheusApi, span: Span) -> Iterator[Reading]:
+    start, end = span
+    step = max(SHORTEST_STEP_S, (end - start) / N_STEPS)
+    sources: dict[str, dict[Key, Values]] = defaultdict(lambda: defaultdict(dict))
+    for query in queries():
+        for each in api.query_range(query, start=start, end=end, step_s=step):
+            held = sources[each.labels.get("instance", "")][_key(each)]
+            for time, value in zip(each.times, each.values, strict=True):
+                held[round((time - start) / step)] = value
+    for source, series in sources.items():
+        n_steps = 1 + max(place for values in series.values() for place in values)
+        for key, values in [*series.items(), *_canonical(series, n_steps).items()]:
+            for place, told in _told(key, values, n_steps):
+                time_ns = round((start + place * step) * 1e9)
+                yield Reading(time_ns, source, *key, told, _kind(key[0]))
 
 
-def _changes(series: Series, end: float, step: float) -> Iterator[Reading]:
-    """A row where the value changed, and one without a value where the series was not there."""
-    name, labels = series.labels["__name__"], _labels(series)
-    source, kind = _source(series), _kind(name)
+def _key(series: Series) -> Key:
+    name = series.labels["__name__"]
+    if name == UP:
+        return UP, ()
+    return name, tuple(sorted(pair for pair in series.labels.items() if pair[0] not in _HIDDEN))
+
+
+def _told(key: Key, values: Values, n_steps: int) -> Iterator[tuple[int, float | None]]:
+    """Steps at which a value changed, or was no longer there; every step of `up`."""
     last: float | None = None
-    at = series.times[0]
-    for time, value in zip(series.times, series.values, strict=True):
-        if time - at > 1.5 * step:
-            yield Reading(_ns(at + step), source, name, labels, None, kind)
-            last = None
-        if value != last:
-            yield Reading(_ns(time), source, name, labels, value, kind)
-        last, at = value, time
-    if end - at > 1.5 * step:
-        yield Reading(_ns(at + step), source, name, labels, None, kind)
+    for place in range(n_steps):
+        value: float | None = values.get(place)
+        if value is not None and math.isnan(value):
+            value = None
+        if value != last or (key[0] == UP and value is not None):
+            yield place, value
+        last = value
 
 
-def _source(series: Series) -> str:
-    return series.labels.get("instance", "")
+def _canonical(series: Mapping[Key, Values], n_steps: int) -> dict[Key, Values]:
+    """The same in canonical quantities, for an engine that is not ours."""
+    found: dict[Key, Values] = defaultdict(dict)
+    engine = detect_engine(_page(dict.fromkeys(series, 0.0)))
+    if engine is None or engine is BUNDLED:
+        return found
+    for place in range(n_steps):
+        here = {key: values[place] for key, values in series.items() if place in values}
+        translated = translate(_page(here), engine)
+        for key, value in translated.values.items():  # noqa: PD011  no frame
+            found[key][place] = value
+    return found
 
 
-def _labels(series: Series) -> Labels:
-    return tuple(sorted(pair for pair in series.labels.items() if pair[0] not in _HIDDEN))
+def _page(values: Mapping[Key, float]) -> Page:
+    return Page(values=values, kinds={}, anomalies={})
 
 
 def _kind(name: str) -> str:
     if name.endswith("_total"):
         return "counter"
     return "histogram" if name.endswith(("_bucket", "_sum", "_count")) else "gauge"
-
-
-def _ns(time: float) -> int:
-    return round(time * 1e9)

@@ -3,8 +3,17 @@
 from typing import Final
 
 from harness.findings.quantity import number, percent
-from harness.findings.symptoms.measure import figure, given, has_grown, ratio, requests_per_s, worst
+from harness.findings.symptoms.measure import (
+    figure,
+    first,
+    given,
+    has_grown,
+    ratio,
+    requests_per_s,
+    worst,
+)
 from harness.findings.symptoms.symptom import Context, Symptom
+from harness.metrics.catalogue import canonical
 from harness.metrics.catalogue.server import (
     EVICTIONS,
     INFER_DURATION,
@@ -50,7 +59,8 @@ def check(context: Context) -> Symptom | None:
 
 
 def _evicted(window: Window) -> float | None:
-    return ratio(window.rate(EVICTIONS.name), requests_per_s(window))
+    evictions = first(window.rate, EVICTIONS, canonical.PREEMPTIONS)
+    return ratio(evictions, requests_per_s(window))
 
 
 def _wait(window: Window) -> float | None:
@@ -62,7 +72,7 @@ def _wait(window: Window) -> float | None:
 
 def _held(window: Window) -> float | None:
     found = worst(window, KV_HELD.name, "pool", lambda pool: _pool(window, pool))
-    return found[0] if found else None
+    return found[0] if found else window.mean(canonical.KV_USAGE.name)
 
 
 def _pool(window: Window, pool: str) -> float | None:

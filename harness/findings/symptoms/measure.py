@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterable
 
 from harness.findings.symptoms.symptom import Context, Figure
+from harness.metrics.catalogue import canonical
+from harness.metrics.catalogue.metric import Metric
 from harness.metrics.catalogue.server import REFUSED, REQUESTS
 from harness.metrics.window import Window
 
@@ -50,7 +52,22 @@ def worst(
 
 def requests_per_s(window: Window) -> float | None:
     """Requests that a server was done with, refused ones among them."""
-    return total(window.rate(REQUESTS.name), window.rate(REFUSED.name))
+    return total(first(window.rate, REQUESTS, canonical.REQUESTS), window.rate(REFUSED.name))
+
+
+def first(ask: Callable[[str], float | None], *metrics: Metric) -> float | None:
+    """What the first of these metrics says that is there: the bundled server's, then anyone's."""
+    answers = (ask(metric.name) for metric in metrics)
+    return next((answer for answer in answers if answer is not None), None)
+
+
+def sequences(window: Window, *metrics: Metric) -> float | None:
+    """Mean over time of a gauge, summed over pools and servers."""
+    for metric in metrics:
+        mean = window.mean(metric.name)
+        if mean is not None:
+            return mean * len(window.series(metric.name))
+    return None
 
 
 def total(*parts: float | None) -> float | None:

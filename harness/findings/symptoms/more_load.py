@@ -1,10 +1,13 @@
 """The load changed: more requests, longer prompts or longer answers than normal."""
 
+from functools import partial
 from typing import Final
 
 from harness.findings.quantity import change
-from harness.findings.symptoms.measure import figure, given, ratio, requests_per_s
+from harness.findings.symptoms.measure import figure, first, given, ratio, requests_per_s
 from harness.findings.symptoms.symptom import Context, Symptom
+from harness.metrics.catalogue import canonical
+from harness.metrics.catalogue.metric import Metric
 from harness.metrics.catalogue.server import OUTPUT_TOKENS, PROMPT_TOKENS, REQUESTS
 from harness.metrics.window import Window
 
@@ -15,8 +18,16 @@ def check(context: Context) -> Symptom | None:
     """Fires where requests a second, or tokens a request, are 30 % above normal."""
     figures = given(
         figure(context, "requests a second", requests_per_s),
-        figure(context, "prompt tokens a request", lambda w: _each(w, PROMPT_TOKENS.name)),
-        figure(context, "output tokens a request", lambda w: _each(w, OUTPUT_TOKENS.name)),
+        figure(
+            context,
+            "prompt tokens a request",
+            partial(_each, (PROMPT_TOKENS, canonical.PROMPT_TOKENS)),
+        ),
+        figure(
+            context,
+            "output tokens a request",
+            partial(_each, (OUTPUT_TOKENS, canonical.OUTPUT_TOKENS)),
+        ),
     )
     grown = [(each.value / each.normal, each) for each in figures if each.normal]
     times, first = max(grown, key=lambda pair: pair[0], default=(0.0, None))
@@ -35,5 +46,6 @@ def check(context: Context) -> Symptom | None:
     )
 
 
-def _each(window: Window, name: str) -> float | None:
-    return ratio(window.rate(name), window.rate(REQUESTS.name))
+def _each(metrics: tuple[Metric, ...], window: Window) -> float | None:
+    requests = first(window.rate, REQUESTS, canonical.REQUESTS)
+    return ratio(first(window.rate, *metrics), requests)

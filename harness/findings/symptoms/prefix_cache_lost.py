@@ -3,8 +3,9 @@
 from typing import Final
 
 from harness.findings.quantity import percent
-from harness.findings.symptoms.measure import figure, ratio
+from harness.findings.symptoms.measure import figure, first, ratio
 from harness.findings.symptoms.symptom import Context, Symptom
+from harness.metrics.catalogue import canonical
 from harness.metrics.catalogue.server import PREFIX_HITS, PREFIX_QUERIES
 from harness.metrics.window import Window
 
@@ -34,4 +35,8 @@ def check(context: Context) -> Symptom | None:
 
 
 def _share(window: Window) -> float | None:
-    return ratio(window.rate(PREFIX_HITS.name), window.rate(PREFIX_QUERIES.name))
+    found = ratio(
+        first(window.rate, PREFIX_HITS, canonical.PREFIX_HITS),
+        first(window.rate, PREFIX_QUERIES, canonical.PREFIX_QUERIES),
+    )
+    return window.mean(canonical.PREFIX_RATIO.name) if found is None else found

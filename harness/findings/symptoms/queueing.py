@@ -3,8 +3,9 @@
 from typing import Final
 
 from harness.findings.quantity import number
-from harness.findings.symptoms.measure import figure, given, has_grown
+from harness.findings.symptoms.measure import figure, given, has_grown, sequences
 from harness.findings.symptoms.symptom import Context, Symptom
+from harness.metrics.catalogue import canonical
 from harness.metrics.catalogue.server import RUNNING, WAITING
 from harness.metrics.window import Window
 
@@ -15,8 +16,8 @@ GROWN: Final = 1.5
 
 def check(context: Context) -> Symptom | None:
     """Fires where more sequences wait than run, and more than usual."""
-    waiting = figure(context, "sequences that wait, on average", lambda w: _total(w, WAITING.name))
-    running = figure(context, "sequences that run, on average", lambda w: _total(w, RUNNING.name))
+    waiting = figure(context, "sequences that wait, on average", _waiting)
+    running = figure(context, "sequences that run, on average", _running)
     if waiting is None or running is None or waiting.value <= LIMIT * max(running.value, 1.0):
         return None
     if not has_grown(waiting, GROWN):
@@ -34,7 +35,9 @@ def check(context: Context) -> Symptom | None:
     )
 
 
-def _total(window: Window, name: str) -> float | None:
-    """Mean over time, summed over the pools."""
-    mean = window.mean(name)
-    return None if mean is None else mean * len(window.series(name))
+def _waiting(window: Window) -> float | None:
+    return sequences(window, WAITING, canonical.WAITING)
+
+
+def _running(window: Window) -> float | None:
+    return sequences(window, RUNNING, canonical.RUNNING)
