@@ -21,6 +21,8 @@ from harness.cli.report import report
 from harness.cli.run import run
 from harness.cli.serve import serve
 from harness.cli.slo import slo
+from harness.cli.split import split
+from harness.cli.topology import topology
 from harness.cli.trace import trace
 from harness.cli.truth import truth
 from harness.cli.verb import add_verb
@@ -59,6 +61,8 @@ for _each in (
     trace,
     exporter,
     incident,
+    topology,
+    split,
 ):
     add_verb(app, _each)
 app.add_typer(bench)

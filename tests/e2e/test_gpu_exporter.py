@@ -1,5 +1,6 @@
 """`tailbreak exporter` as a process: its options, and a real Prometheus upon eight fake GPUs."""
 
+import json
 import os
 import shutil
 import socket
@@ -104,6 +105,40 @@ def test_once_prints_eight_gpus_with_what_needs_two_samples() -> None:
             if not line.startswith("DCGM_")
         ]
         assert not ours
+
+
+def verb(*options: str) -> "subprocess.CompletedProcess[str]":
+    """A verb upon the two rings."""
+    return subprocess.run(
+        [sys.executable, "-m", "harness.cli.main", *options], env=environment(TWO_RINGS),
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+
+
+def test_a_batch_is_split_by_the_topology_that_was_written(tmp_path: Path) -> None:
+    """`topology --json`, then `split --topology FILE`: the same as live, every sequence kept."""
+    file, by_file, by_live = (tmp_path / f"{name}.json" for name in ("topology", "a", "b"))
+    assert verb("topology", "--json", str(file)).returncode == 0
+    told = verb("split", "--batch", "251", "--topology", str(file), "--json", str(by_file))
+    assert told.returncode == 0, told.stderr
+    verb("split", "--batch", "251", "--topology", "live", "--json", str(by_live))
+    value = json.loads(by_file.read_text())
+    assert value == json.loads(by_live.read_text())
+    groups = value["by_links"]["groups"]
+    assert [sorted(group["gpus"]) for group in groups] == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    assert sum(sum(group["pieces"]) for group in groups) == 251
+    assert value["speed_up"] == value["even"]["total_s"] / value["by_links"]["total_s"] > 1
+    assert f"{value['speed_up']:.2f} times" in told.stdout
+
+
+def test_a_machine_without_gpus_has_no_topology() -> None:
+    """The reason and exit code 2."""
+    ended = subprocess.run(
+        [sys.executable, "-m", "harness.cli.main", "topology"], capture_output=True, text=True,
+        timeout=60, check=False,
+    )  # fmt: skip
+    assert ended.returncode == 2
+    assert "library not found" in ended.stderr
 
 
 def uuid(number: int) -> str:

@@ -207,6 +207,9 @@ API nvmlDeviceGetP2PStatus(Handle one, Handle other, unsigned what, unsigned *to
     return whole(one, key, to);
 }
 
+API nvmlDeviceGetMaxPcieLinkGeneration(Handle device, unsigned *to) { return whole(device, "pcie_generation", to); }
+API nvmlDeviceGetMaxPcieLinkWidth(Handle device, unsigned *to) { return whole(device, "pcie_width", to); }
+
 API nvmlDeviceGetMigMode(Handle device, unsigned *current, unsigned *pending) {
     int error = whole(device, "mig_mode", current);
     *pending = *current;

@@ -61,7 +61,7 @@ class FieldReader:
         asked = [field for quantity in self._wanted for field in quantity.fields]
         if not asked:
             return []
-        answers = iter(_ask(self._device.handle, asked))
+        answers = iter(ask(self._device.handle, asked))
         values, kept = [], []
         for quantity in self._wanted:
             given = [(field, next(answers)) for field in quantity.fields]
@@ -91,7 +91,7 @@ def _choose(given: list[tuple[Field, float | str]]) -> tuple[tuple[Field, float]
     return None, next((word for word in words if word not in FOR_GOOD), words[0])
 
 
-def _ask(handle: Any, fields: list[Field]) -> Iterable[float | str]:
+def ask(handle: Any, fields: list[Field]) -> Iterable[float | str]:
     """A number or a reason for each, in order."""
     try:
         answers = pynvml.nvmlDeviceGetFieldValues(
