@@ -91,6 +91,10 @@ def serve(
     insecure: Annotated[
         bool, typer.Option("--insecure", help="Allow any host to connect without a key.")
     ] = False,
+    genai_metrics: Annotated[
+        bool,
+        typer.Option("--genai-metrics", help="Add OpenTelemetry's gen_ai_* names to /metrics."),
+    ] = False,
     faults: Annotated[
         str,
         typer.Option(
@@ -142,6 +146,7 @@ def serve(
         "api_key_env": api_key_env,
         "client_timeout": client_timeout,
         "insecure": insecure,
+        "genai_metrics": genai_metrics,
         "faults": faults,
         "log_level": log_level,
     }

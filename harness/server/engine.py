@@ -52,11 +52,17 @@ class EndEvent(NamedTuple):
 
 
 class StepEvents(NamedTuple):
-    """What one step has to tell, and the stamp up to which all accounts run."""
+    """What one step has to tell.
+
+    Attributes:
+        until_ns: The stamp up to which all accounts run.
+        n_batch: Sequences that took part.
+    """
 
     tokens: list[TokenEvent]
     ends: list[EndEvent]
     until_ns: int
+    n_batch: int
 
 
 class Engine:
@@ -141,6 +147,7 @@ class Engine:
             [_token_event(*token) for token in tokens],
             ends,
             until_ns,
+            len(chunks),
         )
 
     def _postprocess(

@@ -21,6 +21,7 @@ from harness.server.pool_costs import PoolCosts
 from harness.server.pools import Pool
 
 if TYPE_CHECKING:
+    from harness.server.engine_series import EngineSeries
     from harness.server.options import ServerOptions
     from harness.server.pools import Pools
     from harness.server.tokenizer import TextTokenizer
@@ -49,21 +50,24 @@ class EngineChild:
                 env=environment,
             )
 
-    async def connect(self, tokenizer: TextTokenizer, pools: Pools) -> tuple[Pool, int]:
+    async def connect(
+        self, tokenizer: TextTokenizer, pools: Pools, series: EngineSeries
+    ) -> tuple[Pool, int]:
         """Send the options and wait for the model; the pool and its longest context.
 
         Raises:
             SetupError: The engine could not start; says why.
         """
         _, link = await asyncio.get_running_loop().create_unix_connection(
-            lambda: EngineLink(lambda jobs: pools.lose(self._name, jobs)), sock=self._end
+            lambda: EngineLink(self._name, series, lambda jobs: pools.lose(self._name, jobs)),
+            sock=self._end,
         )
         link.start({"options": self._options.model_dump(mode="json"), **tokenizer.for_engine})
         first = await link.ready
         if "failed" in first:
             raise SetupError(f"the engine did not start: {first['failed']}")
         link.costs = PoolCosts(Costs(*first["ready"]["costs"]))
-        return Pool(self._options, link), first["ready"]["max_model_len"]
+        return Pool(self._options, link, self._process.pid), first["ready"]["max_model_len"]
 
     def end(self) -> None:
         """Wait for the engine to see its closed socket; then insist."""

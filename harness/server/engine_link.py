@@ -17,6 +17,7 @@ from harness.server.pool_costs import PoolCosts
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
+    from harness.server.engine_series import EngineSeries
     from harness.server.job import Job
 
 
@@ -31,10 +32,16 @@ class EngineLink(asyncio.Protocol):
     """Frames to and from one engine process.
 
     Args:
+        pool: Name of the pool whose engine it is.
+        series: What steps are counted in.
         on_death: Called once when the process is gone, with the jobs it has not ended.
     """
 
-    def __init__(self, on_death: Callable[[list[Job]], None]) -> None:
+    def __init__(
+        self, pool: str, series: EngineSeries, on_death: Callable[[list[Job]], None]
+    ) -> None:
+        self._pool = pool
+        self._series = series
         self._on_death = on_death
         self._reader = FrameReader()
         self._transport: asyncio.WriteTransport | None = None
@@ -108,15 +115,21 @@ class EngineLink(asyncio.Protocol):
         self.state = frame["state"]
         until_ns = frame["until_ns"]
         n_prefill = 0
+        gaps: dict[tuple[str, int], int] = {}
         for job_id, token_id, kind, account, logprobs in frame["tokens"]:
             job = self._jobs.get(job_id)
             if job is not None:
                 n_prefill += job.n_prompt_left
                 if job.is_new(token_id):
+                    since = job.path, job.last_ns
+                    gaps[since] = gaps.get(since, 0) + 1
+                    job.last_ns = until_ns
                     job.push(TokenItem(until_ns, token_id, kind, account, _read_logprobs(logprobs)))
                 elif job.has_diverged:
                     self._fail(job)
         self.costs.note_step(n_prefill, len(frame["tokens"]))
+        self._series.note_step(self._pool, frame)
+        self._series.note_gaps(gaps, until_ns)
         for job_id, reason, *rest in frame["ends"]:
             job = self._jobs.pop(job_id, None)
             if job is not None:

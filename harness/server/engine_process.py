@@ -108,7 +108,8 @@ def read_sequence(frame: Frame) -> Sequence:
 
 def serve_front(link: FrontLink, engine: Engine, faults: Faults, collector: Collector) -> None:
     """Step until the front closes the socket."""
-    pauses = GcPauses().install()
+    heard: list[tuple[int, int]] = []
+    pauses = GcPauses(lambda *pause: heard.append(pause)).install()
     watch = SlowedStopwatch(pauses, faults.slowdowns) if faults.slowdowns else Stopwatch(pauses)
     planned = PlannedPauses(faults, watch.last_ns, engine.scheduler.evict_all)
     garbage = Garbage(faults.garbage_bytes_per_s, watch.last_ns)
@@ -127,7 +128,7 @@ def serve_front(link: FrontLink, engine: Engine, faults: Faults, collector: Coll
         collector.bound()
         events = engine.step(watch, was_idle=was_idle)
         watch.restart(events.until_ns)
-        link.send(step_frame(events, engine))
+        link.send(step_frame(events, engine, searches(heard, pauses)))
         was_idle = not engine.has_work
 
 
@@ -152,13 +153,24 @@ def obey(engine: Engine, commands: AbstractSequence[Frame]) -> None:
             engine.cancel(command["id"])
 
 
-def step_frame(events: StepEvents, engine: Engine) -> Frame:
+def searches(heard: list[tuple[int, int]], pauses: GcPauses) -> Frame:
+    """Tell of the garbage searches since the last time, if there were any."""
+    if not heard:
+        return {}
+    told = {"gc": {"n_allocated": pauses.n_allocated, "pauses": heard.copy()}}
+    heard.clear()
+    return told
+
+
+def step_frame(events: StepEvents, engine: Engine, searched: Frame) -> Frame:
     """Tell the front what a step brought."""
     return {
         "until_ns": events.until_ns,
+        "n_batch": events.n_batch,
         "tokens": events.tokens,
         "ends": events.ends,
         "state": state(engine),
+        **searched,
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 from typing import TYPE_CHECKING, TypeVar
 
@@ -15,6 +16,7 @@ from harness.server.collector import FrontCollector
 from harness.server.generation import Generation, Limits, build_choices, request_seeds, require_fit
 from harness.server.journal import JournalRow
 from harness.server.journal_queue import JournalQueue
+from harness.server.metrics_endpoint import Served
 from harness.server.room import Room
 from harness.server.tokenizer import Message
 
@@ -29,9 +31,11 @@ if TYPE_CHECKING:
     from harness.server.schemas import ChatMessage, GenerationBody
     from harness.server.timings import Timings
     from harness.server.tokenizer import TextTokenizer
+    from harness.server.trace_context import TraceParent
 
 T = TypeVar("T")
 
+_log = logging.getLogger(__name__)
 _WAITING = ("queue", "kv_wait")
 _LONG_TEXT = 16384
 """Characters from which tokenizing leaves the event loop to a thread."""
@@ -144,6 +148,7 @@ class Front:
         watch: Stopwatch,
         arrival_ns: int,
         default_tokens: int,
+        trace: TraceParent | None,
     ) -> tuple[Generation, Answers]:
         """Check a request against the limits and hand it to the engine.
 
@@ -177,6 +182,8 @@ class Front:
             placement=self.pools.place(
                 features, [choice.left for choice in choices], n_slots=n_slots
             ),
+            operation=body.operation,
+            trace=trace,
         )
         self.collector.enter(generation, is_tuned="gc_tuned" in features)
         return generation, Answers(generation, self.tokenizer, self.pauses)
@@ -189,14 +196,16 @@ class Front:
         timings = answers.timings()
         self.collector.leave(generation)
         self._room.note_service(timings.wall_s - sum(map(timings.phases.__getitem__, _WAITING)))
-        self.metrics.record_finished(generation.path, outcome, generation.n_prompt, timings)
+        self.metrics.record_finished(
+            served(generation, outcome), timings, self.clock.realtime_ns() / 1e9
+        )
         return timings
 
     async def break_off(self, generation: Generation, answers: Answers, outcome: str) -> None:
         """End a request whose client is gone, or that failed."""
         answers.abandon()
-        self.metrics.record_broken(generation.path, outcome)
         self.collector.leave(generation)
+        self.metrics.record_broken(served(generation, outcome), answers.timings().wall_s)
         await self._store(generation, answers, outcome)
 
     async def _store(self, generation: Generation, answers: Answers, outcome: str) -> None:
@@ -214,7 +223,9 @@ class Front:
             wall_s=timings.wall_s,
             ttft_s=timings.ttft_s,
             phases=timings.phases,
+            trace_id=generation.trace_id,
         )
+        _log.debug("%s of trace %s: %s in %.6f s", row.id, row.trace_id, outcome, row.wall_s)
         if "async_store" in generation.features:
             await self.journal_queue.store(row)
             return
@@ -230,10 +241,22 @@ async def _aside(length: int, tokenize: Callable[[], T]) -> T:
     return await asyncio.to_thread(tokenize) if length > _LONG_TEXT else tokenize()
 
 
+def served(generation: Generation, outcome: str) -> Served:
+    """Tell what is counted of a request."""
+    return Served(
+        path=generation.path,
+        operation=generation.operation,
+        outcome=outcome,
+        n_prompt=generation.n_prompt,
+        trace_id=generation.trace_id,
+    )
+
+
 def answer_headers(generation: Generation) -> dict[str, str]:
-    """Tell which path ran."""
+    """Tell which path ran, and which trace it belongs to."""
     return {
         "X-MC-Path": generation.path,
         "X-MC-Features": ",".join(generation.features),
         "X-MC-Pool": generation.placement.pool.name,
+        **generation.trace_headers,
     }

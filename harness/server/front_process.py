@@ -12,18 +12,21 @@ import logging
 import signal
 import socket
 import sys
+from functools import partial
 from typing import TYPE_CHECKING
 
 import uvicorn
 
 from harness.base.errors import SetupError
 from harness.server.engine_child import EngineChild
+from harness.server.engine_series import FRONT
 from harness.server.fingerprint import fingerprint_of
 from harness.server.front import Front
 from harness.server.front_protocol import protocol_class
 from harness.server.http_api import build_app
 from harness.server.journal import Journal
 from harness.server.listener import bind
+from harness.server.loop_lag import LoopLag
 from harness.server.metrics_endpoint import ServerMetrics
 from harness.server.phases import GcPauses
 from harness.server.pools import Pools
@@ -111,14 +114,15 @@ class _Serving:
     async def run(self, on_ready: Callable[[str], None], *, ends_with_stdin: bool) -> None:
         """Connect, wait for the model, serve."""
         pools = Pools(self._on_last_death)
+        metrics = ServerMetrics(self._options)
         starting = asyncio.gather(
-            *(engine.connect(self._tokenizer, pools) for engine in self._engines)
+            *(engine.connect(self._tokenizer, pools, metrics.engines) for engine in self._engines)
         )
         fingerprint = await asyncio.to_thread(fingerprint_of, self._options)
         ready = await starting
         for pool, _ in ready:
             pools.add(pool)
-        pauses = GcPauses().install()
+        pauses = GcPauses(partial(metrics.engines.note_pause, FRONT)).install()
         front = Front(
             options=self._options,
             api_key=self._api_key,
@@ -126,7 +130,7 @@ class _Serving:
             pools=pools,
             max_model_len=min(longest for _, longest in ready),
             journal=self._journal,
-            metrics=ServerMetrics(self._options.faults),
+            metrics=metrics,
             pauses=pauses,
             fingerprint=fingerprint,
         )
@@ -147,11 +151,13 @@ class _Serving:
         # would end this process before it has tidied up.
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: None)
+        lag = LoopLag(metrics.loop_lag)
         planted = asyncio.ensure_future(self._plant())
         announcing = asyncio.ensure_future(self._announce(self._server, on_ready))
         await self._server.serve(sockets=[self._listener])
         self._is_stopping = True
         announcing.cancel()
+        lag.close()
         planted.cancel()
         await asyncio.wait([planted])
         pauses.remove()

@@ -18,6 +18,7 @@ from harness.server.api_error import ApiError
 from harness.server.job import Job
 from harness.server.pool_costs import Left
 from harness.server.sequence import SamplingParams, Segment
+from harness.server.trace_context import SPAN_ID_LENGTH, trace_headers
 
 if TYPE_CHECKING:
     import asyncio
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from harness.server.phases import Stopwatch
     from harness.server.pools import Placement
     from harness.server.schemas import GenerationBody
+    from harness.server.trace_context import TraceParent
 
 DEFAULT_CHAT_TOKENS: Final = 256
 DEFAULT_COMPLETION_TOKENS: Final = 16
@@ -74,7 +76,12 @@ class Choice:
 
 @dataclass(eq=False, kw_only=True)
 class Generation:
-    """A request ready for the engine."""
+    """A request ready for the engine.
+
+    Attributes:
+        operation: What OpenTelemetry calls it: chat or text_completion.
+        trace: The caller's, if it named one.
+    """
 
     request_id: str
     arrival_ns: int
@@ -83,6 +90,18 @@ class Generation:
     choices: tuple[Choice, ...]
     stops: tuple[str, ...]
     placement: Placement
+    operation: str = "text_completion"
+    trace: TraceParent | None = None
+
+    @property
+    def trace_id(self) -> str | None:
+        """The caller's trace."""
+        return None if self.trace is None else self.trace.trace_id
+
+    @property
+    def trace_headers(self) -> dict[str, str]:
+        """Tell the caller its trace; the span's id is the beginning of the request's."""
+        return trace_headers(self.trace, self.request_id[:SPAN_ID_LENGTH])
 
     @property
     def n_prompt(self) -> int:
@@ -120,6 +139,7 @@ class Generation:
         }
         job = Job(
             placement=self.placement,
+            path=self.path,
             command=command,
             n_output=choice.n_output_limit,
             has_items=has_items,

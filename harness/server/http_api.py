@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
+import secrets
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fastapi import FastAPI, Request
@@ -17,14 +19,14 @@ from starlette.requests import ClientDisconnect
 
 from harness.server.accel import FEATURES, HEADER, LOSSY_FEATURES
 from harness.server.api_error import ApiError
-from harness.server.body import BodyT, parse_body, shown_name
+from harness.server.body import BodyT, parse_body, shown, shown_name
 from harness.server.gate import Gate
 from harness.server.generation import (
     DEFAULT_CHAT_TOKENS,
     DEFAULT_COMPLETION_TOKENS,
     Generation,
 )
-from harness.server.metrics_endpoint import CONTENT_TYPE
+from harness.server.metrics_endpoint import OPEN_METRICS, TEXT, wants_open
 from harness.server.openapi import build_openapi
 from harness.server.phases import Stopwatch
 from harness.server.schemas import (
@@ -40,6 +42,8 @@ from harness.server.schemas import (
 )
 from harness.server.sse import ChatShapes, CompletionShapes
 from harness.server.streaming import StreamReply, WholeReply
+from harness.server.trace_context import HEADER as TRACE_HEADER
+from harness.server.trace_context import SPAN_ID_LENGTH, read_traceparent, trace_headers
 from kernels import cpu
 from kernels.backend import has_native
 
@@ -49,7 +53,9 @@ if TYPE_CHECKING:
     from harness.server.answers import Answers, ChoiceText
     from harness.server.front import Front
     from harness.server.schemas import ChatMessage
+    from harness.server.trace_context import TraceParent
 
+_log = logging.getLogger(__name__)
 GenerationT = TypeVar("GenerationT", bound=GenerationBody)
 
 
@@ -75,9 +81,12 @@ def build_app(front: Front) -> ASGIApp:
 
 def _add_error_handlers(app: FastAPI, front: Front) -> None:
     @app.exception_handler(ApiError)
-    async def on_api_error(_: Request, error: ApiError) -> Json:
+    async def on_api_error(request: Request, error: ApiError) -> Json:
         front.metrics.record_refused(error.status)
-        return Json(error.body, error.status, error.headers)
+        trace = _trace_of(request)
+        traced = trace_headers(trace, secrets.token_hex(SPAN_ID_LENGTH // 2))
+        _log.debug("%s of trace %s", error.status, trace and trace.trace_id)
+        return Json(error.body, error.status, {**error.headers, **traced})
 
     @app.exception_handler(HTTPException)
     async def on_http_error(request: Request, error: HTTPException) -> Json:
@@ -92,6 +101,10 @@ def _add_error_handlers(app: FastAPI, front: Front) -> None:
         del error
         front.metrics.record_refused(500)
         return Json(ApiError(500, "a defect in the server", code="defect").body, 500)
+
+
+def _trace_of(request: Request) -> TraceParent | None:
+    return read_traceparent(request.headers.getlist(TRACE_HEADER))
 
 
 async def _read_body(front: Front, request: Request, schema: type[BodyT]) -> BodyT:
@@ -134,6 +147,7 @@ async def _begin(
         watch=watch,
         arrival_ns=arrival_ns,
         default_tokens=default_tokens,
+        trace=_trace_of(request),
     )
     return body, generation, answers
 
@@ -295,8 +309,15 @@ def _add_state_routes(app: FastAPI, front: Front) -> None:
         return Json(build_openapi(front.max_model_len, front.tokenizer.vocab_size))
 
     @app.get("/metrics")
-    async def metrics() -> Response:
-        text = front.metrics.expose(
-            front.pools, front.journal.n_failed, front.journal_queue.n_waits
-        )
-        return Response(text, headers={"Content-Type": CONTENT_TYPE})
+    async def metrics(request: Request) -> Response:
+        asked = request.query_params.getlist("format")
+        if asked not in ([], ["text"]):
+            raise ApiError(
+                400,
+                f"format: got {shown(','.join(asked))}, allowed text, or nothing to go by Accept",
+                param="format",
+                code="invalid_value",
+            )
+        is_open = not asked and wants_open(request.headers.get("accept", ""))
+        text = front.metrics.expose(front.pools, front.journal_queue, front.pauses, is_open=is_open)
+        return Response(text, headers={"Content-Type": OPEN_METRICS if is_open else TEXT})

@@ -56,13 +56,16 @@ class Job:
     """One sequence; `has_items` wakes whoever waits for it.
 
     Attributes:
+        path: Baseline or accelerated.
         command: What the engine is asked, but for the id, which each engine numbers by itself.
         tokens: Those handed on so far.
         n_replayed: Of these, how many the present engine has drawn as well.
+        last_ns: When its latest new token was there; 0 before the first.
         begun: What the engine had done when this came to it.
     """
 
     placement: Placement
+    path: str
     command: Frame
     n_output: int
     has_items: asyncio.Event
@@ -70,6 +73,7 @@ class Job:
     items: deque[TokenItem | EndItem] = field(default_factory=deque)
     tokens: list[int] = field(default_factory=list)
     n_replayed: int = 0
+    last_ns: int = 0
     is_stopped: bool = False
     is_restarted: bool = False
     has_diverged: bool = False

@@ -34,17 +34,25 @@ CREATE TABLE IF NOT EXISTS requests (
     outcome TEXT NOT NULL,
     wall_s REAL NOT NULL,
     ttft_s REAL,
-    phases TEXT NOT NULL
+    phases TEXT NOT NULL,
+    trace_id TEXT
 )
 """
-_INSERT: Final = "INSERT OR REPLACE INTO requests VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_COLUMNS: Final = "PRAGMA table_info(requests)"
+"""Files from before there were trace ids are told by it."""
+_INSERT: Final = "INSERT OR REPLACE INTO requests VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JournalRow:
-    """What is kept of one request; `outcome`: a finish reason, `cancelled`, `dropped`, `error`."""
+    """What is kept of one request.
+
+    Attributes:
+        outcome: A finish reason, `cancelled`, `dropped` or `error`.
+        trace_id: Of the caller's `traceparent`.
+    """
 
     id: str
     finished_unix_ns: int
@@ -57,6 +65,7 @@ class JournalRow:
     wall_s: float
     ttft_s: float | None
     phases: dict[str, float]
+    trace_id: str | None = None
 
 
 class Journal:
@@ -112,6 +121,8 @@ def _open(file: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=NORMAL")
         connection.execute(_SCHEMA)
+        if "trace_id" not in {column for _, column, *_ in connection.execute(_COLUMNS)}:
+            connection.execute("ALTER TABLE requests ADD COLUMN trace_id TEXT")
         connection.commit()
     except sqlite3.Error as error:
         raise SetupError(
@@ -134,4 +145,5 @@ def _values(row: JournalRow) -> tuple[Any, ...]:
         row.wall_s,
         row.ttft_s,
         json.dumps(row.phases),
+        row.trace_id,
     )

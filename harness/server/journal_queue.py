@@ -27,11 +27,12 @@ class JournalQueue:
     """Rows on their way to a journal; lives in one event loop.
 
     Attributes:
+        journal: Where rows go.
         n_waits: How often a row found the queue full.
     """
 
     def __init__(self, journal: Journal, *, max_queued: int = MAX_QUEUED) -> None:
-        self._journal = journal
+        self.journal = journal
         self._loop = asyncio.get_running_loop()
         self._room = asyncio.Semaphore(max_queued)
         self._entries: queue.SimpleQueue[_Entry | None] = queue.SimpleQueue()
@@ -69,12 +70,12 @@ class JournalQueue:
 
     def _write(self, rows: list[JournalRow]) -> None:
         """Store a batch as soon as there is a connection."""
-        self._journal.connections.take_blocking()
+        self.journal.connections.take_blocking()
         self._n_begun += len(rows)
         try:
-            self._journal.write(rows)
+            self.journal.write(rows)
         finally:
-            self._journal.connections.give_back()
+            self.journal.connections.give_back()
 
     def _take(self) -> tuple[list[_Entry], bool]:
         """Wait for a row and take all that are there, up to a batch; False after the last."""

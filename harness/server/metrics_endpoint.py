@@ -1,23 +1,25 @@
-"""`/metrics`: the server's series in text format 0.0.4, built from the catalogue.
+"""`/metrics`: the server's series, built from the catalogue, in the format that was asked for.
 
-Rendered here and not by prometheus-client's registry: with dense buckets that takes tens of
-milliseconds per scrape, in the event loop that sends tokens, and would show up in the very tail
-that is being measured. This takes about one; prometheus-client's parser checks it in the tests.
+Text format 0.0.4 has vLLM's names beside our own; OpenMetrics has exemplars instead, whose trace
+ids come from the requests' `traceparent`. How lines are written is the business of `series`.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from itertools import accumulate
-from typing import TYPE_CHECKING, Final
+import os
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from harness.metrics.catalogue import server as catalogue
-from harness.server.faults import NO_FAULTS, Faults
+from harness.server.engine_series import FRONT, EngineSeries
+from harness.server.genai_metrics import GenAiMetrics
+from harness.server.machine import Energy, private_bytes
+from harness.server.series import Exemplar, Family, Histograms, Values, render
+from harness.server.vllm_names import VllmNames
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from harness.metrics.catalogue.metric import Metric
+    from harness.server.journal_queue import JournalQueue
+    from harness.server.options import ServerOptions
+    from harness.server.phases import GcPauses
     from harness.server.pools import Pools
     from harness.server.timings import Timings
 
@@ -33,114 +35,106 @@ _GAUGES: Final = {
     "kv_kept": catalogue.KV_KEPT,
     "kv_capacity": catalogue.KV_CAPACITY,
 }
-CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+TEXT: Final = "text/plain; version=0.0.4; charset=utf-8"
+OPEN_METRICS: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+_SERVER_ERROR: Final = 500
 
 
-class Values:
-    """A counter or gauge: one number per combination of label values."""
-
-    def __init__(self, metric: Metric) -> None:
-        self.metric = metric
-        self._values: dict[tuple[str, ...], float] = {} if metric.labels else {(): 0}
-
-    def add(self, amount: float, *labels: str) -> None:
-        """Add to one series."""
-        self._values[labels] = self._values.get(labels, 0) + amount
-
-    def set(self, value: float, *labels: str) -> None:
-        """Set one series."""
-        self._values[labels] = value
-
-    def drop(self, *labels: str) -> None:
-        """Forget one series, if it is there."""
-        self._values.pop(labels, None)
-
-    def lines(self) -> Iterator[str]:
-        """Render every series."""
-        for labels, value in self._values.items():
-            yield f"{self.metric.name}{_label_text(self.metric, labels)} {value}"
+def wants_open(accept: str) -> bool:
+    """Whether a client takes OpenMetrics; who does gets it, as Prometheus' own clients do."""
+    return OPEN_METRICS.partition(";")[0] in accept.lower()
 
 
-class _Series:
-    """One histogram series; `names` are its lines up to the value, made once."""
+class Served(NamedTuple):
+    """What is counted of a request beside its time; `operation` is chat or text_completion."""
 
-    def __init__(self, metric: Metric, labels: tuple[str, ...]) -> None:
-        bounds = [*(repr(bound) for bound in metric.buckets), "+Inf"]
-        self.counts = [0] * len(bounds)
-        self.total = 0.0
-        self.names = [
-            f"{metric.name}_bucket{_label_text(metric, labels, le=bound)}" for bound in bounds
-        ]
-        self.suffix = _label_text(metric, labels)
-
-
-class Histograms:
-    """A histogram with classic buckets: one series per combination of label values."""
-
-    def __init__(self, metric: Metric) -> None:
-        self.metric = metric
-        self._series: dict[tuple[str, ...], _Series] = {}
-
-    def observe(self, value: float, *labels: str) -> None:
-        """Count one value."""
-        series = self._series.get(labels)
-        if series is None:
-            series = self._series[labels] = _Series(self.metric, labels)
-        series.counts[bisect_left(self.metric.buckets, value)] += 1
-        series.total += value
-
-    def lines(self) -> Iterator[str]:
-        """Render every series; bucket counts are cumulative."""
-        for series in self._series.values():
-            for name, count in zip(series.names, accumulate(series.counts), strict=True):
-                yield f"{name} {count}"
-            yield f"{self.metric.name}_count{series.suffix} {sum(series.counts)}"
-            yield f"{self.metric.name}_sum{series.suffix} {series.total!r}"
-
-
-def _label_text(metric: Metric, labels: tuple[str, ...], **extra: str) -> str:
-    """Render labels; their values are this server's own words and need no escaping."""
-    pairs = [*zip(metric.labels, labels, strict=True), *extra.items()]
-    return "{" + ",".join(f'{name}="{value}"' for name, value in pairs) + "}" if pairs else ""
+    path: str
+    operation: str
+    outcome: str
+    n_prompt: int
+    trace_id: str | None = None
 
 
 class ServerMetrics:
-    """Every series of one server."""
+    """Every series of one server.
 
-    def __init__(self, faults: Faults = NO_FAULTS) -> None:
-        self._infer = Histograms(catalogue.INFER_DURATION)
-        self._phase = Histograms(catalogue.PHASE_DURATION)
+    Attributes:
+        engines: What engines and collectors add to by themselves.
+    """
+
+    def __init__(self, options: ServerOptions) -> None:
+        self.engines = EngineSeries()
+        own = (
+            self.engines.itl, self.engines.batch, self.engines.gc_pause,
+            *(
+                Histograms(metric)
+                for metric in (
+                    catalogue.INFER_DURATION, catalogue.PHASE_DURATION, catalogue.TTFT,
+                    catalogue.LOOP_LAG,
+                )
+            ),
+        )  # fmt: skip
+        self._histograms = {family.metric: family for family in own}
         self._values = {
             metric: Values(metric)
             for metric in catalogue.SERVER_METRICS
             if metric.type != "histogram"
-        }
-        for word in faults.words:
+        } | {catalogue.GC_ALLOCATED: self.engines.gc_allocated}
+        self._vllm = VllmNames(options.model_name)
+        self._genai = GenAiMetrics(options.model_name) if options.genai_metrics else None
+        self._energy = Energy()
+        for word in options.faults.words:
             self._values[catalogue.FAULT_INFO].set(1, word)
 
-    def record_finished(self, path: str, outcome: str, n_prompt: int, timings: Timings) -> None:
-        """Count a request that ran to its end."""
-        self._values[catalogue.REQUESTS].add(1, path, outcome)
-        self._values[catalogue.PROMPT_TOKENS].add(n_prompt, path)
-        self._values[catalogue.OUTPUT_TOKENS].add(timings.n_output, path)
-        self._infer.observe(timings.wall_s, path)
-        for phase, seconds in timings.phases.items():
-            self._phase.observe(seconds, phase, path)
+    @property
+    def loop_lag(self) -> Histograms:
+        """What `LoopLag` writes to."""
+        return self._histograms[catalogue.LOOP_LAG]
 
-    def record_broken(self, path: str, outcome: str) -> None:
+    def record_finished(self, request: Served, timings: Timings, unix_s: float) -> None:
+        """Count a request that ran to its end."""
+        path = request.path
+        self._values[catalogue.REQUESTS].add(1, path, request.outcome)
+        self._values[catalogue.PROMPT_TOKENS].add(request.n_prompt, path)
+        self._values[catalogue.OUTPUT_TOKENS].add(timings.n_output, path)
+        for phase, seconds in timings.phases.items():
+            self._histograms[catalogue.PHASE_DURATION].observe(seconds, phase, path)
+        traced = ((catalogue.INFER_DURATION, timings.wall_s), (catalogue.TTFT, timings.ttft_s))
+        for metric, value in traced:
+            if value is None:
+                continue
+            series = self._histograms[metric].of(path)
+            place = series.observe(value)
+            if request.trace_id is not None:
+                series.trace(place, Exemplar(request.trace_id, value, unix_s))
+        self._vllm.record_finished(timings.phases)
+        if self._genai is not None:
+            self._genai.record_finished(request.operation, timings)
+
+    def record_broken(self, request: Served, wall_s: float) -> None:
         """Count a request that was cancelled or failed; its time is no inference time."""
-        self._values[catalogue.REQUESTS].add(1, path, outcome)
+        self._values[catalogue.REQUESTS].add(1, request.path, request.outcome)
+        if self._genai is not None:
+            self._genai.record_broken(request.operation, request.outcome, wall_s)
 
     def record_refused(self, status: int) -> None:
         """Count an error answer."""
         self._values[catalogue.REFUSED].add(1, str(status))
+        self._values[catalogue.REFUSED_5XX].add(int(status >= _SERVER_ERROR))
 
-    def expose(self, pools: Pools, n_journal_failures: int, n_journal_waits: int) -> bytes:
-        """Render everything, with the engines' latest gauges."""
+    def expose(
+        self, pools: Pools, queue: JournalQueue, pauses: GcPauses, *, is_open: bool
+    ) -> bytes:
+        """Render everything, with the engines' latest state."""
         self._set_pools(pools)
-        self._values[catalogue.JOURNAL_FAILURES].set(n_journal_failures)
-        self._values[catalogue.JOURNAL_WAITS].set(n_journal_waits)
-        return self._render()
+        self._set_store(queue)
+        self._set_machine(pools, pauses)
+        families: list[Family] = [*self._histograms.values(), *self._values.values()]
+        if self._genai is not None:
+            families += self._genai.families
+        if not is_open:
+            families += self._vllm.follow(self._values, self._histograms)
+        return render(families, is_open=is_open)
 
     def _set_pools(self, pools: Pools) -> None:
         """Take over which pools serve, and what each last told of itself."""
@@ -152,16 +146,31 @@ class ServerMetrics:
             for word, metric in _COUNTERS.items():
                 values[metric].set(told[word], pool.name)
             for word, metric in _GAUGES.items():
-                if pool.link.is_alive:
-                    values[metric].set(told[word], pool.name)
-                else:  # what a dead process holds cannot be read; what it counted stays
-                    values[metric].drop(pool.name)
+                # What a dead process holds cannot be read; what it counted stays.
+                _set_or_drop(values[metric], told[word] if pool.link.is_alive else None, pool.name)
 
-    def _render(self) -> bytes:
-        lines: list[str] = []
-        families: list[Histograms | Values] = [self._infer, self._phase, *self._values.values()]
-        for family in families:
-            metric = family.metric
-            lines += [f"# HELP {metric.name} {metric.help}", f"# TYPE {metric.name} {metric.type}"]
-            lines += family.lines()
-        return "\n".join([*lines, ""]).encode()
+    def _set_store(self, queue: JournalQueue) -> None:
+        """Take over what the journal counts."""
+        values, connections = self._values, queue.journal.connections
+        values[catalogue.JOURNAL_FAILURES].set(queue.journal.n_failed)
+        values[catalogue.JOURNAL_WAITS].set(queue.n_waits)
+        values[catalogue.STORE_IN_USE].set(connections.in_use)
+        values[catalogue.STORE_LIMIT].set(connections.limit)
+        values[catalogue.STORE_WAITING].set(queue.n_waiting + connections.n_waiting)
+
+    def _set_machine(self, pools: Pools, pauses: GcPauses) -> None:
+        """Read memory and energy, where they can be read."""
+        heap = self._values[catalogue.HEAP]
+        _set_or_drop(heap, private_bytes(os.getpid()), FRONT)
+        for pool in pools.members:
+            _set_or_drop(heap, private_bytes(pool.pid) if pool.link.is_alive else None, pool.name)
+        self._values[catalogue.GC_ALLOCATED].set(pauses.n_allocated, FRONT)
+        for source, joules in self._energy.joules().items():
+            self._values[catalogue.ENERGY].set(joules, source)
+
+
+def _set_or_drop(values: Values, value: float | None, label: str) -> None:
+    if value is None:
+        values.drop(label)
+    else:
+        values.set(value, label)

@@ -47,6 +47,7 @@ class ServerOptions(BaseModel):
         journal: SQLite file; None makes a temporary one without a name.
         api_key_env: Name of the environment variable that holds the key.
         client_timeout: Seconds a client may take to send a request, or leave an answer unread.
+        genai_metrics: Whether `/metrics` has OpenTelemetry's generative AI names too.
         faults: What is planted, for checking a harness; nothing by default.
         engine_grace_s: How long a front whose engine died still answers, with errors.
     """
@@ -71,6 +72,7 @@ class ServerOptions(BaseModel):
     client_timeout: Annotated[float, Field(gt=0, le=3600)] = 30.0
     insecure: bool = False
     log_level: LogLevel = "warning"
+    genai_metrics: bool = False
     faults: Annotated[Faults, PlainValidator(_to_faults), PlainSerializer(str)] = NO_FAULTS
     engine_grace_s: float = 3.0
 

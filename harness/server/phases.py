@@ -13,14 +13,23 @@ import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 
 class GcPauses:
-    """Adds up this process' garbage-collection pauses."""
+    """Adds up this process' garbage-collection pauses.
 
-    def __init__(self) -> None:
+    Attributes:
+        n_allocated: Container objects made and not freed at once, as of the latest search.
+
+    Args:
+        on_pause: Told the generation and the nanoseconds of each.
+    """
+
+    def __init__(self, on_pause: Callable[[int, int], None] | None = None) -> None:
+        self._on_pause = on_pause
         self.total_ns = 0
+        self.n_allocated = 0
         self._began_ns = 0
 
     def install(self) -> GcPauses:
@@ -32,12 +41,15 @@ class GcPauses:
         """Stop listening."""
         gc.callbacks.remove(self._on_collection)
 
-    def _on_collection(self, moment: str, _: Mapping[str, int]) -> None:
+    def _on_collection(self, moment: str, search: Mapping[str, int]) -> None:
         now = time.perf_counter_ns()
         if moment == "start":
             self._began_ns = now
-        else:
-            self.total_ns += now - self._began_ns
+            self.n_allocated += gc.get_count()[0]
+            return
+        self.total_ns += now - self._began_ns
+        if self._on_pause is not None:
+            self._on_pause(search["generation"], now - self._began_ns)
 
 
 class Stopwatch:

@@ -37,7 +37,7 @@ class Pool:
         mark: What its answers add to the model's fingerprint: other dtypes give other answers.
     """
 
-    def __init__(self, options: ServerOptions, link: EngineLink) -> None:
+    def __init__(self, options: ServerOptions, link: EngineLink, pid: int) -> None:
         (own,) = options.pool
         self.name = own.name
         self.dtype: Dtype = own.dtype
@@ -45,6 +45,7 @@ class Pool:
         self.kv_tokens = options.kv_tokens
         self.n_slots = options.max_num_seqs
         self.link = link
+        self.pid = pid
 
     def predict_s(self, asked: Sequence[Left]) -> float:
         """Predict the seconds until the last of the asked sequences would be complete here."""

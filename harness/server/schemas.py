@@ -6,7 +6,7 @@ business. Every field's description is its allowed range in words, for refusals 
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import (
     BaseModel,
@@ -50,8 +50,13 @@ class StreamOptions(Body):
 
 
 class GenerationBody(Body):
-    """Fields every generating route knows."""
+    """Fields every generating route knows.
 
+    Attributes:
+        operation: OpenTelemetry's name of what is asked.
+    """
+
+    operation: ClassVar[str] = "text_completion"
     model: str | None = Field(default=None, description="the id /v1/models lists")
     max_tokens: int | None = Field(
         default=None, ge=1, le=_MAX_TOKENS, description=f"an integer from 1 to {_MAX_TOKENS}"
@@ -197,6 +202,7 @@ _MESSAGES_RANGE: Final = (
 class ChatBody(ChoicesBody):
     """`POST /v1/chat/completions`."""
 
+    operation: ClassVar[str] = "chat"
     messages: list[ChatMessage] = Field(
         min_length=1, max_length=_MAX_MESSAGES, description=_MESSAGES_RANGE
     )

@@ -105,7 +105,8 @@ class Reply(Response):
             await _send_body(send, encode_event(error.body) + DONE, has_more=False)
         else:
             body = json.dumps(error.body).encode()
-            await _send_head(send, error.status, {"Content-Type": "application/json"}, len(body))
+            headers = {"Content-Type": "application/json", **self._generation.trace_headers}
+            await _send_head(send, error.status, headers, len(body))
             await _send_body(send, body, has_more=False)
 
     async def _produce(self, send: Send) -> None:

@@ -43,7 +43,7 @@ class Books(EngineDecode):
         laps = self._watch.laps_ns
         model_s = sum(ns for phase, ns in laps.items() if phase not in BOOKS) / 1e9
         self._watch.restart(events.until_ns)
-        self._link.send(step_frame(events, self.engine))
+        self._link.send(step_frame(events, self.engine, {}))
         spent = time.process_time() - began
         self._front.recv(_READ_SIZE)
         return events, spent - model_s

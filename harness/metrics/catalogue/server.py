@@ -88,7 +88,7 @@ ITL: Final = latency(
     "path",
 )
 REFUSED_5XX: Final = counter(
-    "mc_accel_5xx_total", "Requests answered with a status of 500 and above."
+    "mc_accel_5xx_total", "Requests answered with an error of status 500 and above."
 )
 BATCH: Final = Metric(
     name="mc_accel_batch_sequences",
@@ -104,7 +104,7 @@ STORE_LIMIT: Final = gauge(
     "mc_accel_store_connections_limit", "Connections to the journal there may be at once."
 )
 STORE_WAITING: Final = gauge(
-    "mc_accel_store_waiting_rows", "Journal rows that wait for a connection."
+    "mc_accel_store_waiting_rows", "Journal rows whose writing waits for a connection."
 )
 GC_PAUSE: Final = latency(
     "mc_accel_gc_pause_seconds",
@@ -114,7 +114,7 @@ GC_PAUSE: Final = latency(
 )
 GC_ALLOCATED: Final = counter(
     "mc_accel_gc_allocated_objects_total",
-    "Container objects made and not freed at once, as the collector counts them.",
+    "Container objects made and not freed at once, as of the latest search.",
     "process",
 )
 HEAP: Final = gauge(
@@ -152,4 +152,16 @@ SERVER_METRICS: Final = (
     POOL_UP,
     RESTARTS,
     FAULT_INFO,
+    TTFT,
+    ITL,
+    REFUSED_5XX,
+    BATCH,
+    STORE_IN_USE,
+    STORE_LIMIT,
+    STORE_WAITING,
+    GC_PAUSE,
+    GC_ALLOCATED,
+    HEAP,
+    LOOP_LAG,
+    ENERGY,
 )

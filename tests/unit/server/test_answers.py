@@ -61,7 +61,7 @@ def request(n_prompts: int, n: int, stops: tuple[str, ...] = ()) -> tuple[Answer
         features=(),
         choices=choices,
         stops=stops,
-        placement=Placement(pool=Pool(ServerOptions(), cast("EngineLink", desk)), n_slots=64),
+        placement=Placement(pool=Pool(ServerOptions(), cast("EngineLink", desk), 0), n_slots=64),
     )
     return Answers(generation, build.tokenizer(), pauses), desk
 

@@ -30,6 +30,7 @@ def row(name: str) -> JournalRow:
         wall_s=0.5,
         ttft_s=None,
         phases={"ffn": 0.25},
+        trace_id="4bf92f3577b34da6a3ce929d0e0e4736",
     )
 
 
@@ -60,11 +61,55 @@ def test_a_row_is_committed_when_written(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "journal")
     journal.write([row("a")])
     with contextlib.closing(sqlite3.connect(tmp_path / "journal")) as reader:
-        rows = reader.execute("SELECT id, ttft_s, features, phases FROM requests").fetchall()
-    assert rows == [("a", None, "async_store", '{"ffn": 0.25}')]
+        rows = reader.execute(
+            "SELECT id, ttft_s, features, phases, trace_id FROM requests"
+        ).fetchall()
+    assert rows == [("a", None, "async_store", '{"ffn": 0.25}', row("a").trace_id)]
     journal.close()
     journal.write([row("b"), row("c")])
     assert journal.n_failed == 2
+
+
+def test_a_journal_from_before_trace_ids_takes_rows(tmp_path: Path) -> None:
+    """The column is added once; rows that are there have none."""
+    file = tmp_path / "journal"
+    for name in ("old", "new", "newer"):
+        journal = Journal(file)
+        journal.write([row(name)])
+        journal.close()
+        assert journal.n_failed == 0
+        if name == "old":
+            with contextlib.closing(sqlite3.connect(file)) as old:
+                old.execute("ALTER TABLE requests DROP COLUMN trace_id")
+    with contextlib.closing(sqlite3.connect(file)) as reader:
+        rows = reader.execute("SELECT id, trace_id FROM requests ORDER BY rowid").fetchall()
+    trace_id = row("").trace_id
+    assert rows == [("old", None), ("new", trace_id), ("newer", trace_id)]
+
+
+def test_rows_wait_for_a_connection_and_are_stored(tmp_path: Path) -> None:
+    """While all connections are taken nothing is written and rows are counted as waiting."""
+    file = tmp_path / "journal"
+
+    async def scene() -> None:
+        journal = Journal(file)
+        queue = JournalQueue(journal)
+        for _ in range(journal.connections.limit):
+            await journal.connections.take()
+        storing = [asyncio.ensure_future(queue.store(row(name))) for name in ("a", "b")]
+        while journal.connections.n_waiting == 0:  # noqa: ASYNC110  a thread's doing
+            await asyncio.sleep(0.001)
+        assert ids(file) == []
+        assert queue.n_waiting == 2
+        journal.connections.give_back()
+        await asyncio.gather(*storing)
+        assert queue.n_waiting == 0
+        queue.close()
+        assert journal.connections.in_use == journal.connections.limit - 1
+        journal.close()
+
+    asyncio.run(scene())
+    assert ids(file) == ["a", "b"]
 
 
 def test_a_row_is_acknowledged_only_when_it_is_committed(tmp_path: Path) -> None:

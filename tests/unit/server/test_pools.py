@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import socket
 import time
 from collections.abc import AsyncIterator
@@ -12,6 +13,7 @@ import pytest
 from harness.server.adaptive_batching import Costs
 from harness.server.api_error import ApiError
 from harness.server.engine_link import EngineLink
+from harness.server.engine_series import EngineSeries
 from harness.server.frames import Frame, FrameReader, encode_frame
 from harness.server.job import EndItem, Job, TokenItem
 from harness.server.options import ServerOptions
@@ -46,6 +48,7 @@ class PlayedEngine:
             "tokens": [(number, token, "content", {"ffn": 1}, None) for number, token in tokens],
             "ends": [(number, reason, 0, 9, [], {"ffn": 5}, 0) for number, reason in ends],
             "state": STATE,
+            "n_batch": len(tokens),
         }
         self._theirs.sendall(encode_frame(frame))
         await settle()
@@ -71,6 +74,7 @@ class Scene:
         self.engines = {pool.name: PlayedEngine() for pool in self.options.pool}
         self.n_last_deaths = 0
         self.pools = Pools(self._on_last_death)
+        self.series = EngineSeries()
 
     def _on_last_death(self) -> None:
         self.n_last_deaths += 1
@@ -81,20 +85,26 @@ class Scene:
         for own in self.options.pool:
             name = own.name
             _, link = await loop.create_unix_connection(
-                lambda name=name: EngineLink(lambda jobs: self.pools.lose(name, jobs)),  # type: ignore[misc]
+                lambda name=name: EngineLink(
+                    name, self.series, lambda jobs: self.pools.lose(name, jobs)
+                ),  # type: ignore[misc]
                 sock=self.engines[name].ours,
             )
-            self.pools.add(Pool(self.options.of_pool(own), link))
+            self.pools.add(Pool(self.options.of_pool(own), link, os.getpid()))
 
     def place(self, *features: str, n_slots: int = 64, n_output: int = 8) -> Placement:
         """Place a request of one sequence."""
         return self.pools.place(features, [Left(3, n_output)], n_slots=n_slots)
 
-    def submit(self, placement: Placement, n_output: int = 8) -> Job:
+    def submit(self, placement: Placement, n_output: int = 8, path: str = "baseline") -> Job:
         """Hand a sequence to its pool."""
         command: Frame = {"tokens": [1, 2, 3], "sent_ns": time.perf_counter_ns()}
         job = Job(
-            placement=placement, command=command, n_output=n_output, has_items=asyncio.Event()
+            placement=placement,
+            path=path,
+            command=command,
+            n_output=n_output,
+            has_items=asyncio.Event(),
         )
         placement.pool.link.take(job)
         return job
