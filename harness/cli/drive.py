@@ -11,6 +11,7 @@ from harness.base.errors import ExitCode, MeasurementInvalid, Problem, ScenarioE
 from harness.cli.verdict import EXIT_OF_STATUS, show_next_step, show_verdict
 
 if TYPE_CHECKING:
+    from harness.load.run_metrics import RunMetrics
     from harness.records.lock import RunLock
     from harness.records.run import RunFolder
     from harness.scenario.schema import Scenario
@@ -42,23 +43,34 @@ def server_options(scenario: "Scenario", file: str) -> "ServerOptions":
 
 
 @contextmanager
-def server(scenario: "Scenario", options: "ServerOptions") -> Iterator[str]:
-    """URL of the target; the bundled server lives as long as the block."""
+def server(scenario: "Scenario", options: "ServerOptions", metrics: "RunMetrics") -> Iterator[str]:
+    """URL of the target; the bundled server lives, and is watched, as long as the block."""
     if scenario.target.url is not None:
         yield scenario.target.url
         return
     from harness.server.process import start_server
 
     with start_server(options) as server:
+        metrics.watch("server", server.pid)
         yield server.url
 
 
-def drive(folder: "RunFolder", url: str, lock: "RunLock", *, n_processes: int, show: bool) -> int:
+def drive(
+    folder: "RunFolder",
+    url: str,
+    lock: "RunLock",
+    *,
+    n_processes: int,
+    show: bool,
+    metrics: "RunMetrics",
+) -> int:
     """Run the load process to its end, showing how far it is; its exit code."""
     from harness.cli.progress import follow
     from harness.load.runner import start_load
 
+    metrics.start(folder)
     process = start_load(folder, url, lock, n_processes)
+    metrics.watch("load", process.pid)
     try:
         with follow(folder) if show else nullcontext(lambda: None) as refresh:
             while process.poll() is None:
@@ -74,6 +86,8 @@ def drive(folder: "RunFolder", url: str, lock: "RunLock", *, n_processes: int, s
         except KeyboardInterrupt as again:
             process.kill()
             raise SetupError(f"interrupted; {_kept(folder)}") from again
+    finally:
+        metrics.end()
     return process.returncode
 
 

@@ -15,6 +15,7 @@ from harness.cli.fidelity_of_run import compare_answers
 from harness.records.run import RUNS_DIR
 
 if TYPE_CHECKING:
+    from harness.load.run_metrics import RunMetrics
     from harness.records.lock import RunLock
     from harness.records.run import RunFolder
     from harness.scenario.schema import Scenario
@@ -62,8 +63,8 @@ def run(
         Path | None,
         typer.Option(
             help="Finish this run, which was killed or stopped: send what it has no record of. "
-            "Takes no scenario; of the other options only --target, --processes and "
-            "--no-progress.",
+            "Takes no scenario; of the other options only --target, --processes, --metrics-port "
+            "and --no-progress.",
             metavar="RUN",
         ),
     ] = None,
@@ -75,6 +76,16 @@ def run(
             min=1,
         ),
     ] = 1,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option(
+            help="Serve the run's metrics at 127.0.0.1:PORT/metrics for Prometheus, 0 for a free "
+            "port (docs/telemetry.md).",
+            metavar="PORT",
+            min=0,
+            max=65535,
+        ),
+    ] = None,
     progress: Annotated[
         bool, typer.Option(help="Progress bar; quiet anyway where no one watches.")
     ] = True,
@@ -91,6 +102,7 @@ def run(
     Example: tailbreak run --resume reports/runs/20260101-120000-quickstart
     """
     from harness.load.client.models import ask_only_model
+    from harness.load.run_metrics import RunMetrics
     from harness.load.session import api_key, check_target, prepare
     from harness.records.about import read_about
     from harness.records.lock import RunLock
@@ -98,34 +110,37 @@ def run(
     from harness.scenario.read import read_scenario
 
     show = progress and sys.stderr.isatty()
-    driving = partial(drive, n_processes=processes, show=show)
-    if resume is not None:
-        fixed = {
-            "a scenario": scenario, "--model": model, "--requests": requests, "--seed": seed,
-            "--baseline": baseline, "--runs-dir": None if runs_dir == RUNS_DIR else runs_dir,
-        }  # fmt: skip
-        _refuse(resume, [name for name, value in fixed.items() if value is not None])
-        _resume(resume, target, driving)
-        return
-    if scenario is None:
-        raise typer.BadParameter("give a scenario file, or a run folder with --resume")
-    written = read_scenario(scenario)
-    if target is not None and model is None and "model" not in written.target.model_fields_set:
-        model = ask_only_model(target, api_key(written))
-    wanted = _override(written, str(scenario), target=target, model=model, n=requests, seed=seed)
-    options = server_options(wanted, str(scenario))
-    against = require_baseline(baseline, wanted)
-    with server(wanted, options) as url:
-        check_target(url, api_key(wanted))
-        folder = prepare(wanted, url, runs_dir, is_bundled=wanted.target.url is None)
-        command = shlex.join(["tailbreak", *sys.argv[1:]])
-        told = {**read_about(folder), "command": command, **against}
-        folder.write_json("run.json", told)
-        lock = RunLock(folder)
-        compare_answers(folder, wanted, options, show=show)
-        code = driving(folder, url, lock)
-    with lock:
-        finish(folder, code)
+    with RunMetrics(metrics_port) as metrics:
+        driving = partial(drive, n_processes=processes, show=show, metrics=metrics)
+        if resume is not None:
+            fixed = {
+                "a scenario": scenario, "--model": model, "--requests": requests, "--seed": seed,
+                "--baseline": baseline, "--runs-dir": None if runs_dir == RUNS_DIR else runs_dir,
+            }  # fmt: skip
+            _refuse(resume, [name for name, value in fixed.items() if value is not None])
+            _resume(resume, target, driving, metrics)
+            return
+        if scenario is None:
+            raise typer.BadParameter("give a scenario file, or a run folder with --resume")
+        written = read_scenario(scenario)
+        if target is not None and model is None and "model" not in written.target.model_fields_set:
+            model = ask_only_model(target, api_key(written))
+        wanted = _override(
+            written, str(scenario), target=target, model=model, n=requests, seed=seed
+        )
+        options = server_options(wanted, str(scenario))
+        against = require_baseline(baseline, wanted)
+        with server(wanted, options, metrics) as url:
+            check_target(url, api_key(wanted))
+            folder = prepare(wanted, url, runs_dir, is_bundled=wanted.target.url is None)
+            command = shlex.join(["tailbreak", *sys.argv[1:]])
+            told = {**read_about(folder), "command": command, **against}
+            folder.write_json("run.json", told)
+            lock = RunLock(folder)
+            compare_answers(folder, wanted, options, show=show)
+            code = driving(folder, url, lock)
+        with lock:
+            finish(folder, code)
 
 
 def _refuse(run: Path, given: list[str]) -> None:
@@ -136,7 +151,7 @@ def _refuse(run: Path, given: list[str]) -> None:
         )
 
 
-def _resume(path: Path, target: str | None, driving: Driving) -> None:
+def _resume(path: Path, target: str | None, driving: Driving, metrics: "RunMetrics") -> None:
     """Go on with a run where its last session left it."""
     from harness.load import session as sessions
     from harness.records.lock import RunLock
@@ -151,7 +166,7 @@ def _resume(path: Path, target: str | None, driving: Driving) -> None:
             typer.echo(f"nothing to resume; its verdict: tailbreak report {folder.path}")
             return
         typer.echo(f"{folder.path}: {n_done} of {n} requests have their record", err=True)
-        code = _go_on(folder, opened.scenario, target, lock, driving) if n_done < n else 0
+        code = _go_on(folder, opened.scenario, target, lock, driving, metrics) if n_done < n else 0
         finish(folder, code)
 
 
@@ -161,6 +176,7 @@ def _go_on(
     target: str | None,
     lock: "RunLock",
     driving: Driving,
+    metrics: "RunMetrics",
 ) -> int:
     """Another session, on the same kind of target; the load process's exit code."""
     from harness.load import session as sessions
@@ -175,7 +191,7 @@ def _go_on(
     url = target or begun_on
     wanted = _override(scenario, file, target=url, model=None, n=None, seed=None)
     options = server_options(wanted, file)
-    with server(wanted, options) as url:
+    with server(wanted, options, metrics) as url:
         sessions.check_target(url, sessions.api_key(wanted))
         sessions.resume(folder, url)
         compare_answers(folder, wanted, options, show=False)

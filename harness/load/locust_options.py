@@ -39,6 +39,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         in_page=False,
     )  # fmt: skip
     _add(
+        group, "--metrics-port", "PORT", "TAILBREAK_METRICS_PORT",
+        "serve the run's metrics at 127.0.0.1:PORT/metrics, 0 for a free port", type_=int,
+        in_page=False,
+    )  # fmt: skip
+    _add(
         group, "--runs-dir", "DIR", "TAILBREAK_RUNS_DIR",
         "where run folders are made", default=str(RUNS_DIR),
     )  # fmt: skip
@@ -52,10 +57,16 @@ def _add(
     text: str,
     default: str | None = None,
     *,
+    type_: type[str | int] = str,
     in_page: bool = True,
 ) -> None:
     action = group.add_argument(
-        option, metavar=metavar, env_var=env_var, default=default, help=f"{text} [{env_var}]"
+        option,
+        metavar=metavar,
+        env_var=env_var,
+        default=default,
+        type=type_,
+        help=f"{text} [{env_var}]",
     )
     action.include_in_web_ui = in_page
 

@@ -31,6 +31,7 @@ from harness.load.locust_run import (
     watch_parent,
 )
 from harness.load.messages import Closed, Message, decode, encode
+from harness.load.run_metrics import RunMetrics
 from harness.load.runner import PARENT_VARIABLE
 from harness.load.solo import SoloRun
 from harness.load.verdict import FinalReport
@@ -138,6 +139,7 @@ def _on_parser(parser: Any, **_kwargs: Any) -> None:
 
 def _on_init(environment: Any, runner: Any, web_ui: Any, **_kwargs: Any) -> None:
     environment.tailbreak = environment.tailbreak_report = None
+    environment.tailbreak_metrics = RunMetrics(None)
     environment.events.quitting.add_listener(_on_quitting)  # so it comes before Locust's own
     runner.register_message(MESSAGE, _on_message)
     catch_interrupts()
@@ -178,6 +180,8 @@ def _open_run(environment: Any) -> None:
     if not _ours(environment.user_classes):
         raise SetupError("no class of this run works through a scenario; pick GridUser")
     check_form(options, environment.host)
+    environment.tailbreak_metrics.kill()  # of the page's run before this one
+    environment.tailbreak_metrics = metrics = RunMetrics(options.metrics_port)
     session, url = new_session(options, environment.host)
     environment.host = url
     if isinstance(runner, MasterRunner):
@@ -185,6 +189,8 @@ def _open_run(environment: Any) -> None:
     else:
         run = SoloRun(session, url, partial(fire_request, environment))
     environment.tailbreak = run
+    metrics.start(session.run)
+    metrics.watch("load", os.getpid())
     if PARENT_VARIABLE not in os.environ:
         environment.tailbreak_report = FinalReport(session.run)
     _set_user_count(environment, run.n_users)
@@ -269,6 +275,7 @@ def _stop(run: Run | None) -> None:
 
 def _on_test_stop(environment: Any, **_kwargs: Any) -> None:
     """A run that the web page started is over: make its report; the page goes on being served."""
+    environment.tailbreak_metrics.end()
     run = _led(environment)
     if run is not None and not environment.parsed_options.headless and _has_verdict(environment):
         sys.stderr.write(f"{run.state.summary}\n")
@@ -277,6 +284,7 @@ def _on_test_stop(environment: Any, **_kwargs: Any) -> None:
 
 def _on_quitting(environment: Any, **_kwargs: Any) -> None:
     _stop(environment.tailbreak)
+    environment.tailbreak_metrics.end()
     run = _led(environment)
     if run is None:
         return
@@ -290,9 +298,10 @@ def _on_quitting(environment: Any, **_kwargs: Any) -> None:
 
 
 def _tell_verdict(environment: Any, **_kwargs: Any) -> None:
-    """Below Locust's own tables."""
+    """Below Locust's own tables; the last values of its metrics are taken meanwhile."""
     if _has_verdict(environment):
         environment.tailbreak_report.tell()
+    environment.tailbreak_metrics.wait()
 
 
 def _has_verdict(environment: Any) -> bool:
