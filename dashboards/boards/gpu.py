@@ -134,9 +134,15 @@ WORK: Final = Row(
         ),
         states(
             "Throttled",
-            f"`{gpu.GPU_THROTTLE.name}`: clocks held down, by reason. Idle is no fault.",
-            {f"{NAME} {{{{reason}}}}": S.max(gpu.GPU_THROTTLE, (*GPU, "reason"))},
-            words={"1": ("held down", AMBER), "0": ("free", "transparent")},
+            f"`{gpu.GPU_THROTTLE.name}`: while clocks are held down, and why; idleness is left "
+            "out. No row is good.",
+            {
+                f"{NAME} {{{{reason}}}}": S.max(
+                    gpu.GPU_THROTTLE, (*GPU, "reason"), reason="!.*idle.*"
+                )
+                + " == 1"
+            },
+            words={"1": ("held down", AMBER)},
             w=8,
             h=8,
         ),
@@ -210,8 +216,8 @@ TROUBLE: Final = Row(
         ),
         table(
             "Events",
-            f"`{gpu.GPU_EVENTS.name}` since the exporter started.",
-            S.sum(gpu.GPU_EVENTS, (*GPU, "event")),
+            f"`{gpu.GPU_EVENTS.name}` since the exporter started, those that happened.",
+            f"{S.sum(gpu.GPU_EVENTS, (*GPU, 'event'))} > 0",
             {"instance": "Instance", "gpu": "GPU", "event": "Event", "Value": "Seen"},
             unit="short",
             w=8,

@@ -10,6 +10,7 @@ import typer
 import harness
 from harness.base.errors import ExitCode, TailbreakError
 from harness.cli.bench import bench
+from harness.cli.dashboards import dashboards
 from harness.cli.doctor import doctor
 from harness.cli.exporter import exporter
 from harness.cli.fidelity import fidelity
@@ -66,6 +67,7 @@ for _each in (
 ):
     add_verb(app, _each)
 app.add_typer(bench)
+app.add_typer(dashboards)
 app.add_typer(slo)
 
 
