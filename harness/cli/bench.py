@@ -2,6 +2,7 @@
 
 import typer
 
+from harness.cli.bench_broadcast import broadcast
 from harness.cli.bench_generators import generators
 from harness.cli.bench_kernels import kernels
 from harness.cli.bench_precision import precision
@@ -15,5 +16,5 @@ bench = typer.Typer(
     no_args_is_help=True,
 )
 
-for _each in (kernels, precision, generators, sync):
+for _each in (kernels, precision, generators, broadcast, sync):
     add_verb(bench, _each)

@@ -21,12 +21,18 @@ QUIET_LOAD: Final = 0.5
 """Load average for each core from which on other work is told."""
 
 
+def cores() -> int:
+    """How many this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 def describe() -> dict[str, Any]:
     """Processor, versions, other work, and the memory's measured rates in bytes a second."""
-    n_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return {
         "processor": _processor(),
-        "n_cores": n_cores,
+        "n_cores": cores(),
         "isa": cpu.PROBLEM or cpu.native.ISA,
         "torch": torch.__version__,
         "python": platform.python_version(),

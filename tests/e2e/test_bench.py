@@ -39,7 +39,7 @@ def test_an_unknown_study_is_refused_with_those_there_are() -> None:
     assert "generator" in done.stderr
 
 
-@pytest.mark.parametrize("study", ["kernels", "precision", "generators", "sync"])
+@pytest.mark.parametrize("study", ["kernels", "precision", "generators", "broadcast", "sync"])
 def test_a_result_without_a_folder_is_refused_before_the_work(study: str, tmp_path: Path) -> None:
     """Nothing is timed for a file that cannot be written."""
     done = bench(study, "--json", str(tmp_path / "none" / "a.json"))
