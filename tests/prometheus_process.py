@@ -74,7 +74,7 @@ def prometheus(
     scrape_s: float = 0.2,
     options: Sequence[str] = (),
 ) -> Iterator[Prometheus]:
-    """Scrape `targets` (job name to host:port or host:port/path) while the block runs."""
+    """Scrape `targets` (job name to host:port[/path][?query]) while the block runs."""
     folder.mkdir(parents=True, exist_ok=True)
     interval = f"{int(scrape_s * 1000)}ms"
     config = {
@@ -83,14 +83,7 @@ def prometheus(
             "evaluation_interval": interval,
         },
         "rule_files": [str(path.resolve()) for path in rules],
-        "scrape_configs": [
-            {
-                "job_name": job,
-                "metrics_path": "/" + (address.partition("/")[2] or "metrics"),
-                "static_configs": [{"targets": [address.partition("/")[0]]}],
-            }
-            for job, address in targets.items()
-        ],
+        "scrape_configs": [_job(name, address) for name, address in targets.items()],
     }  # fmt: skip
     (folder / "prometheus.yml").write_text(json.dumps(config))  # JSON is YAML
     with socket.create_server(("127.0.0.1", 0)) as free:
@@ -112,6 +105,17 @@ def prometheus(
     finally:
         process.terminate()
         process.wait(timeout=30)
+
+
+def _job(name: str, address: str) -> dict[str, Any]:
+    place, _, query = address.partition("?")
+    host, _, path = place.partition("/")
+    return {
+        "job_name": name,
+        "metrics_path": "/" + (path or "metrics"),
+        "params": urllib.parse.parse_qs(query),
+        "static_configs": [{"targets": [host]}],
+    }
 
 
 def promtool(*arguments: str, text: str | None = None) -> subprocess.CompletedProcess[str]:

@@ -19,6 +19,8 @@ from harness.metrics.catalogue.vllm import VLLM_METRICS
 from harness.metrics.phases import SERVER_PHASES
 from harness.server.engine_link import EngineLink
 from harness.server.engine_series import EngineSeries
+from harness.server.frames import encode_frame
+from harness.server.job import Job
 from harness.server.journal import Journal
 from harness.server.journal_queue import JournalQueue
 from harness.server.machine import Energy, private_bytes
@@ -26,7 +28,7 @@ from harness.server.metrics_endpoint import Served, ServerMetrics, wants_open
 from harness.server.options import ServerOptions
 from harness.server.phases import GcPauses
 from harness.server.pool_options import PoolOptions
-from harness.server.pools import Pool, Pools
+from harness.server.pools import Placement, Pool, Pools
 from harness.server.series import Exemplar, Histograms, Values, render
 from harness.server.timings import Timings, in_seconds
 
@@ -291,6 +293,44 @@ def test_equal_gaps_of_a_step_are_counted_each() -> None:
     assert sum(series.itl.of("baseline").counts) == 3
     assert series.itl.of("baseline").total == pytest.approx(0.006)
     assert sum(series.itl.of("accelerated").counts) == 1
+
+
+def test_a_link_counts_the_gaps_of_every_new_token() -> None:
+    """Per sequence, from the token before; who began later, or ran before, is not mixed up."""
+    series = EngineSeries()
+
+    async def scene() -> None:
+        link = EngineLink("a", series, lambda _: None)
+        desk = Pool(ServerOptions(), link, 0)
+        jobs = [
+            Job(
+                placement=Placement(pool=desk, n_slots=16),
+                path=path,
+                command={"tokens": [1], "sent_ns": 0},
+                n_output=8,
+                has_items=asyncio.Event(),
+            )
+            for path in ("baseline", "baseline", "accelerated")
+        ]
+        for job in jobs:
+            link.take(job)
+        # Milliseconds, and who got a token then.
+        for at_ms, numbers in ((100, [1, 2]), (103, [1, 2]), (110, [1, 3]), (112, [1, 2, 3])):
+            frame = {
+                "until_ns": at_ms * 1_000_000,
+                "n_batch": len(numbers),
+                "tokens": [(number, 7, "content", None, None) for number in numbers],
+                "ends": [],
+                "state": STATE,
+            }
+            link.data_received(encode_frame(frame))
+
+    asyncio.run(scene())
+    assert sum(series.itl.of("baseline").counts) == 5
+    assert series.itl.of("baseline").total == pytest.approx(0.003 + 0.003 + 0.007 + 0.002 + 0.009)
+    assert sum(series.itl.of("accelerated").counts) == 1
+    assert series.itl.of("accelerated").total == pytest.approx(0.002)
+    assert series.batch.of("a").total == 9
 
 
 def test_searches_are_heard_with_their_generation_and_what_was_allocated() -> None:
