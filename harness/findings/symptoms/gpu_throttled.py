@@ -12,7 +12,8 @@ from harness.metrics.window import Window
 
 LIMIT: Final = 0.05
 """Share of the time."""
-HARMLESS: Final = frozenset({"gpu_idle", "idle", "applications_clocks_setting", "none"})
+HARMLESS: Final = frozenset({"gpu_idle", "applications_clocks", "sync_boost", "display_clock"})
+"""Idle, or as somebody set them."""
 GROWN: Final = 2.0
 
 
