@@ -69,7 +69,7 @@ def test_every_rule_is_silent_where_nothing_was_scraped() -> None:
 
 def test_the_figures_are_those_that_were_planted() -> None:
     """25 pauses a minute of 187 ms are 7.9 % of the time, against 8 of 4 ms in the normal one."""
-    planted = {"collections": 25 / 60, "gc_pause_s": 0.187}
+    planted: dict[str, Any] = {"collections": 25 / 60, "gc_pause_s": 0.187}
     (found,) = diagnose(context(make_telemetry(5, seconds=660, fault_at=60, **planted))).symptoms
     share, often, _ = found.evidence
     assert share.value == pytest.approx(25 / 60 * 0.187, rel=0.15)
