@@ -196,9 +196,10 @@ def _show(found: "Incident") -> None:
         ("Symptoms, by onset", ("onset", "symptom", "seen", "may follow from"), symptom_rows),
         ("Changes", ("quantity", "normal", "fault", "change", "effect"), change_rows),
     ):
-        table = Table(title=title, title_justify="left")
+        table = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
         for place, head in enumerate(heads):
-            table.add_column(head, justify="right" if title == "Changes" and place else "left")
+            is_figure = title == "Changes" and place > 0
+            table.add_column(head, justify="right" if is_figure else "left", overflow="fold")
         for row in rows(found):
             table.add_row(*map(Text, row))
         if table.row_count:

@@ -81,6 +81,8 @@ def replay_toml(load: SeenLoad) -> str:
 def _lines(load: SeenLoad) -> Iterator[str]:
     yield f"# Replays the load of {_comment(load.origin)}."
     yield from (f"# {_comment(note)}" for note in load.notes)
+    if load.url is None:
+        yield "# tailbreak run FILE --target URL --model NAME; without --target the bundled server"
     yield 'schema = 1\nname = "replay"'
     yield f"title = {json.dumps(_title(load), ensure_ascii=False)}\nseed = 1\n"
     yield "[target]"

@@ -14,13 +14,13 @@ PHASES: Final = tuple(
     phase for phase in SERVER_PHASES if phase not in {"queue", "kv_wait", "gc", "store"}
 )
 """Those with a rule of their own left out."""
-LIMIT: Final = 0.1
+LIMIT: Final = 0.15
 """Rise of the phase, of a whole normal inference."""
-GROWN: Final = 1.25
+GROWN: Final = 1.5
 
 
 def check(context: Context) -> Symptom | None:
-    """Fires where a phase is 25 % longer, and that is a tenth of a normal request's time."""
+    """Fires where a phase is half as long again, and adds 15 % to a normal request's time."""
     whole = figure(context, "a whole request", _whole, "s")
     if whole is None or not whole.normal:
         return None

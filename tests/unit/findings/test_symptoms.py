@@ -23,7 +23,7 @@ PLANTED: dict[str, dict[str, Any]] = {
     "prefix_cache_lost": {"hits": 0.1},
     "kv_pressure": {"evicted": 0.2, "kv_wait_s": 0.05},
     "loop_blocked": {"loop_lag_s": 0.2},
-    "slow_phase": {"attention_s": 0.09},
+    "slow_phase": {"attention_s": 0.1},
     "queueing": {"waiting": 20.0},
     "errors_5xx": {"errors": 0.05},
     "client_late": {"lag_s": 0.03},
