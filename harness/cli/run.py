@@ -79,8 +79,8 @@ def run(
     metrics_port: Annotated[
         int | None,
         typer.Option(
-            help="Serve the run's metrics at 127.0.0.1:PORT/metrics for Prometheus, 0 for a free "
-            "port (docs/telemetry.md).",
+            help="Serve the run's metrics for Prometheus on this port of 127.0.0.1, 0 for a free "
+            "one (docs/telemetry.md).",
             metavar="PORT",
             min=0,
             max=65535,

@@ -40,7 +40,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     _add(
         group, "--metrics-port", "PORT", "TAILBREAK_METRICS_PORT",
-        "serve the run's metrics at 127.0.0.1:PORT/metrics, 0 for a free port", type_=int,
+        "serve the run's metrics for Prometheus on this port of 127.0.0.1, 0 for a free one", type_=int,
         in_page=False,
     )  # fmt: skip
     _add(
