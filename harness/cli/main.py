@@ -12,6 +12,7 @@ from harness.base.errors import ExitCode, TailbreakError
 from harness.cli.bench import bench
 from harness.cli.dashboards import dashboards
 from harness.cli.doctor import doctor
+from harness.cli.export import export
 from harness.cli.exporter import exporter
 from harness.cli.fidelity import fidelity
 from harness.cli.incident import incident
@@ -60,6 +61,7 @@ for _each in (
     fidelity,
     truth,
     trace,
+    export,
     exporter,
     incident,
     topology,

@@ -51,7 +51,7 @@ class CellCounts:
         self._histograms = {metric: Histogram(metric) for metric in HISTOGRAMS}
 
     def add(self, rows: pd.DataFrame, traces: Sequence[Trace]) -> None:
-        """Count rows of this cell that are no warm-up, each with its trace."""
+        """Count rows of this cell that are no warm-up, each with its trace or none with any."""
         self.n += len(rows)
         self._outcomes.update(rows["outcome"])
         self._n_chunks += int(rows["chunk_ns"].map(len).sum())
@@ -59,7 +59,9 @@ class CellCounts:
         self._histograms[catalogue.DISPATCH_LAG].add(latency.dispatch_lag_s(rows))
         self._histograms[catalogue.RX_LAG].add(latency.rx_lag_s(rows))
         is_ok = rows["outcome"].isin(OK_OUTCOMES).to_numpy()
-        self._add_whole(rows[is_ok], [trace for trace, ok in zip(traces, is_ok, strict=True) if ok])
+        self._add_whole(
+            rows[is_ok], [traces[i] for i in np.flatnonzero(is_ok).tolist()] if traces else []
+        )
 
     def points(self, labels: tuple[str, ...]) -> Iterator[tuple[Metric, list[Point]]]:
         """Every metric that something was counted for, with these labels."""

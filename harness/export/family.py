@@ -29,7 +29,7 @@ class Point(NamedTuple):
     suffix: str = ""
     le: str | None = None
     exemplar: Exemplar | None = None
-    at: Timestamp | None = None
+    at: Timestamp | float | None = None
 
 
 def families(points: Mapping[Metric, Iterable[Point]]) -> Iterator[Family]:

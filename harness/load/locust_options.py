@@ -40,8 +40,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     _add(
         group, "--metrics-port", "PORT", "TAILBREAK_METRICS_PORT",
-        "serve the run's metrics for Prometheus on this port of 127.0.0.1, 0 for a free one", type_=int,
-        in_page=False,
+        "serve the run's metrics for Prometheus on this port of 127.0.0.1, 0 for a free one",
+        type_=int, in_page=False,
     )  # fmt: skip
     _add(
         group, "--runs-dir", "DIR", "TAILBREAK_RUNS_DIR",
