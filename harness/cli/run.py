@@ -101,6 +101,7 @@ def run(
 
     Example: tailbreak run --resume reports/runs/20260101-120000-quickstart
     """
+    from harness.cli.topology import keep_topology
     from harness.load.client.models import ask_only_model
     from harness.load.run_metrics import RunMetrics
     from harness.load.session import api_key, check_target, prepare
@@ -136,6 +137,7 @@ def run(
             command = shlex.join(["tailbreak", *sys.argv[1:]])
             told = {**read_about(folder), "command": command, **against}
             folder.write_json("run.json", told)
+            keep_topology(folder)
             lock = RunLock(folder)
             compare_answers(folder, wanted, options, show=show)
             code = driving(folder, url, lock)

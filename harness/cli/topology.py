@@ -1,5 +1,7 @@
 """`tailbreak topology`: how this machine's GPUs are connected."""
 
+import contextlib
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -8,6 +10,7 @@ import typer
 from harness.base.errors import SetupError
 
 if TYPE_CHECKING:
+    from harness.records.run import RunFolder
     from harness.records.topology import Pair, Topology
 
 
@@ -42,8 +45,6 @@ def live_topology() -> "Topology":
     Raises:
         SetupError: there is no GPU to be read.
     """
-    import os
-
     from harness.export.nvml.failure import Lost
     from harness.export.nvml.session import nvml
     from harness.export.nvml.topology import read_topology
@@ -53,6 +54,14 @@ def live_topology() -> "Topology":
             return read_topology(devices)
     except Lost as error:
         raise SetupError("a GPU fell off the bus while the topology was read") from error
+
+
+def keep_topology(run: "RunFolder") -> None:
+    """Write the topology beside a run; nothing where no GPU can be read."""
+    from harness.records.topology import FILE_NAME
+
+    with contextlib.suppress(SetupError):
+        run.write_json(FILE_NAME, live_topology().model_dump(by_alias=True, mode="json"))
 
 
 def _show(found: "Topology") -> None:

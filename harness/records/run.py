@@ -3,6 +3,7 @@
 scenario.json     every value in force            plan.json     every intended send
 environment.json  machine, versions, clocks       run.json      id, target, status, sessions
 shards/           append-only Arrow streams       requests.parquet   the same rows, compacted
+topology.json     links between GPUs, where there are any
 progress.json, client.json   the load process about itself
 environment-2.json, client-2.json, ...   the same of later sessions
 run.lock          who writes into the run now

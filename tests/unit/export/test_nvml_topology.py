@@ -2,9 +2,12 @@
 
 from pathlib import Path
 
+from harness.cli.topology import keep_topology
 from harness.export.nvml.session import nvml
 from harness.export.nvml.topology import read_topology
+from harness.records.run import RunFolder
 from harness.records.topology import Pair, Topology
+from harness.records.topology import read_topology as read_file
 from tests.nvml.fake import A100, TWO_RINGS, loaded, needs_compiler
 
 pytestmark = needs_compiler
@@ -45,3 +48,14 @@ def test_switched_gpus_reach_each_other_by_all_links(tmp_path: Path) -> None:
     (pair,) = found.pairs
     assert (pair.nvlinks, pair.bytes_per_second, pair.path) == (12, None, None)
     assert found.host_bytes_per_second is None
+
+
+def test_a_run_keeps_the_topology(tmp_path: Path) -> None:
+    """`topology.json` in the run folder reads back as what NVML told; no file without a GPU."""
+    run = RunFolder.create(tmp_path, "run")
+    with loaded(TWO_RINGS, tmp_path / "clock"):
+        keep_topology(run)
+    assert read_file(run.path / "topology.json") == topology(tmp_path, TWO_RINGS)
+    bare = RunFolder.create(tmp_path, "bare")
+    keep_topology(bare)
+    assert not (bare.path / "topology.json").exists()
