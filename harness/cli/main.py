@@ -9,6 +9,7 @@ import typer
 
 import harness
 from harness.base.errors import ExitCode, TailbreakError
+from harness.cli.answers import answers
 from harness.cli.bench import bench
 from harness.cli.dashboards import dashboards
 from harness.cli.doctor import doctor
@@ -66,6 +67,7 @@ for _each in (
     incident,
     topology,
     split,
+    answers,
 ):
     add_verb(app, _each)
 app.add_typer(bench)

@@ -3,6 +3,7 @@
 from typing import Final
 
 from harness.findings.symptoms import (
+    broken_answers,
     client_late,
     errors_5xx,
     garbage,
@@ -17,9 +18,11 @@ from harness.findings.symptoms import (
     memory_growth,
     more_load,
     nvlink_uneven,
+    off_topic,
     pool_dead,
     prefix_cache_lost,
     queueing,
+    repeated_text,
     slow_phase,
     store_exhausted,
     store_slow,
@@ -49,6 +52,9 @@ RULES: Final[tuple[Rule, ...]] = (
     queueing.check,
     errors_5xx.check,
     client_late.check,
+    repeated_text.check,
+    off_topic.check,
+    broken_answers.check,
 )
 """What may be a cause stands before what may follow from it."""
 
