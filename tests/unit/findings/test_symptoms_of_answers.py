@@ -27,7 +27,7 @@ def shuffled(seed: int) -> str:
 
 def test_a_share_of_circles_is_named() -> None:
     """Two of twenty answers say one sentence again and again."""
-    texts: list[object] = [PROSE] * 18 + ["I am sorry I do not know that. " * 12] * 2
+    texts = [PROSE] * 18 + ["I am sorry I do not know that. " * 12] * 2
     assert found(text=texts) == ["repeated_text"]
 
 
