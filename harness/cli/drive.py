@@ -1,7 +1,7 @@
 """From a prepared run folder to its verdict: the server, the load process, the report."""
 
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ from harness.base.errors import ExitCode, MeasurementInvalid, Problem, ScenarioE
 from harness.cli.verdict import EXIT_OF_STATUS, show_next_step, show_verdict
 
 if TYPE_CHECKING:
+    from harness.importers.metrics_source import MetricsSource
     from harness.load.run_metrics import RunMetrics
     from harness.records.lock import RunLock
     from harness.records.run import RunFolder
@@ -63,14 +64,25 @@ def drive(
     n_processes: int,
     show: bool,
     metrics: "RunMetrics",
+    sources: "Sequence[MetricsSource]",
 ) -> int:
-    """Run the load process to its end, showing how far it is; its exit code."""
-    from harness.cli.progress import follow
+    """Run the load process to its end, showing how far it is; its exit code.
+
+    Meanwhile the target's metrics and those of the other sources are scraped here.
+    """
+    from harness.cli.scraping import scraping
     from harness.load.runner import start_load
 
     metrics.start(folder)
-    process = start_load(folder, url, lock, n_processes)
-    metrics.watch("load", process.pid)
+    with scraping(folder, url, sources):
+        process = start_load(folder, url, lock, n_processes)
+        metrics.watch("load", process.pid)
+        return _follow(folder, process, show=show)
+
+
+def _follow(folder: "RunFolder", process: "subprocess.Popen[bytes]", *, show: bool) -> int:
+    from harness.cli.progress import follow
+
     try:
         with follow(folder) if show else nullcontext(lambda: None) as refresh:
             while process.poll() is None:
@@ -104,12 +116,14 @@ def finish(folder: "RunFolder", code: int) -> None:
     from harness.cli.analyse import analyse
     from harness.load.session import settle
     from harness.records.store import compact, read_rows
+    from harness.records.telemetry import compact_telemetry
     from harness.report.html import write_report
 
     if code == ExitCode.INPUT_OR_SETUP:
         hint = f"\n{_kept(folder)}" if read_rows(folder).table.num_rows else ""
         raise SetupError(f"the load process gave up: {_last_words(folder)}{hint}")
     settle(folder)
+    compact_telemetry(folder)
     rows = compact(folder) if is_complete(folder) else read_rows(folder)
     if rows.table.num_rows == 0:
         raise MeasurementInvalid(

@@ -12,6 +12,7 @@ import typer
 from harness.base.errors import SetupError
 from harness.cli.drive import drive, finish, is_complete, server, server_options
 from harness.cli.fidelity_of_run import compare_answers
+from harness.cli.scraping import named_sources
 from harness.records.run import RUNS_DIR
 
 if TYPE_CHECKING:
@@ -63,8 +64,8 @@ def run(
         Path | None,
         typer.Option(
             help="Finish this run, which was killed or stopped: send what it has no record of. "
-            "Takes no scenario; of the other options only --target, --processes, --metrics-port "
-            "and --no-progress.",
+            "Takes no scenario; of the other options only --target, --processes, --metrics-port, "
+            "--scrape and --no-progress.",
             metavar="RUN",
         ),
     ] = None,
@@ -84,6 +85,14 @@ def run(
             metavar="PORT",
             min=0,
             max=65535,
+        ),
+    ] = None,
+    scrape: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Metrics endpoint to sample beside the target's own /metrics, such as "
+            "http://127.0.0.1:9400/metrics of a GPU exporter; may be given several times.",
+            metavar="URL",
         ),
     ] = None,
     progress: Annotated[
@@ -112,7 +121,10 @@ def run(
 
     show = progress and sys.stderr.isatty()
     with RunMetrics(metrics_port) as metrics:
-        driving = partial(drive, n_processes=processes, show=show, metrics=metrics)
+        sources = named_sources(scrape or ())
+        driving = partial(
+            drive, n_processes=processes, show=show, metrics=metrics, sources=sources
+        )
         if resume is not None:
             fixed = {
                 "a scenario": scenario, "--model": model, "--requests": requests, "--seed": seed,

@@ -4,6 +4,7 @@ scenario.json     every value in force            plan.json     every intended s
 environment.json  machine, versions, clocks       run.json      id, target, status, sessions
 shards/           append-only Arrow streams       requests.parquet   the same rows, compacted
 topology.json     links between GPUs, where there are any
+telemetry.arrows  what servers said meanwhile     telemetry.parquet  the same, compacted
 progress.json, client.json   the load process about itself
 environment-2.json, client-2.json, ...   the same of later sessions
 run.lock          who writes into the run now
