@@ -14,6 +14,7 @@ from harness.findings.finding import Cell
 from harness.findings.rules import RULES, Doubt
 from harness.findings.validity import judge_validity
 from harness.findings.verdict import judge
+from harness.metrics.window import Telemetry
 from harness.plan.codec import plan_from_json
 from harness.records.about import read_about, served_by
 from harness.records.client_account import read_account, worst_account
@@ -21,6 +22,7 @@ from harness.records.fidelity import FILE, read_fidelity
 from harness.records.frame import to_frame
 from harness.records.run import RunFolder
 from harness.records.store import read_rows
+from harness.records.telemetry import read_telemetry
 from harness.report.context import build_report
 from harness.report.schema import Report
 from harness.scenario.baseline import recorded_baseline
@@ -48,6 +50,7 @@ def read_evidence(run: RunFolder) -> Evidence:
         environment=environment | served_by(told),
         later_environments=tuple(later),
         fidelity=read_fidelity(run) if run.has(FILE) else None,
+        telemetry=Telemetry(frame) if (frame := read_telemetry(run)) is not None else None,
     )
 
 

@@ -38,11 +38,11 @@ def scraping(folder: "RunFolder", url: str, named: "Sequence[MetricsSource]") ->
     from harness.importers.watch import watching
     from harness.load.session import api_key
     from harness.records.about import read_about
-    from harness.records.telemetry import TelemetryWriter
+    from harness.records.telemetry import TARGET, TelemetryWriter
     from harness.scenario.read import stored_scenario
 
     key = api_key(stored_scenario(folder))
-    target = MetricsSource(target_metrics(url), name="target", api_key=key)
+    target = MetricsSource(target_metrics(url), name=TARGET, api_key=key)
     writer = TelemetryWriter(folder, len(read_about(folder)["sessions"]))
     try:
         with watching([target, *named], writer.write):

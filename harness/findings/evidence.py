@@ -12,11 +12,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from harness.metrics.throughput import STRETCH
+from harness.metrics.window import Telemetry
 from harness.plan.plan import Cell, Plan
 from harness.records.fidelity import Fidelity
 from harness.records.request import Outcome
 from harness.scenario.schema import Scenario
 
+NS = 1e9
 OK_OUTCOMES = frozenset(outcome.value for outcome in Outcome if outcome.is_ok)
 
 
@@ -35,6 +37,7 @@ class Evidence:
         environment: machine and versions.
         later_environments: machine and versions of every session after the first.
         fidelity: what came of comparing the paths' answers; None where nobody did.
+        telemetry: what the target and other endpoints said meanwhile; None where nobody asked.
     """
 
     scenario: Scenario
@@ -47,6 +50,7 @@ class Evidence:
     lost: tuple[tuple[str, int], ...] = ()
     later_environments: tuple[dict[str, str], ...] = ()
     fidelity: Fidelity | None = None
+    telemetry: Telemetry | None = None
 
     @cached_property
     def planned(self) -> pd.DataFrame:
@@ -69,14 +73,28 @@ class Evidence:
         """Measured rows that say something of the target: those we cancelled do not."""
         return self.measured[self.measured["outcome"] != Outcome.CANCELLED.value]
 
+    @property
+    def _offsets(self) -> dict[int, int | None]:
+        """From the monotonic clock to the wall clock, by session; None where none was kept."""
+        return {each["number"]: each.get("realtime_minus_monotonic_ns") for each in self.sessions}
+
     def between(self, start_s: float, end_s: float) -> pd.DataFrame:
         """Planned requests that were to be sent between these unix times, warm-up included."""
-        offsets = {
-            each["number"]: each.get("realtime_minus_monotonic_ns") for each in self.sessions
-        }
-        offset = self.planned["session"].map(offsets).astype("Int64")
+        offset = self.planned["session"].map(self._offsets).astype("Int64")
         sent = (self.planned["intended_ns"] + offset) / 1e9
         return self.planned[sent.between(start_s, end_s).fillna(value=False).astype(bool)]
+
+    def unix_spans(self, rows: pd.DataFrame) -> list[tuple[float, float]]:
+        """Unix times between which these rows were under way, one pair a stretch of a segment.
+
+        A session of an older version, which kept no map to the wall clock, has none.
+        """
+        spans = []
+        for (_, session), part in rows.groupby(list(STRETCH), sort=False):
+            offset, end = self._offsets.get(session), part["done_ns"].max()
+            if offset is not None and np.isfinite(end):
+                spans.append(((part["sent_ns"].min() + offset) / NS, (end + offset) / NS))
+        return sorted(spans)
 
     @property
     def n_missing(self) -> int:

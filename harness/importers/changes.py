@@ -60,7 +60,7 @@ class Changes:
             else:
                 n_left_out += 1
         for name in missing(answer):
-            yield (MISSING.name, (("name", name),)), 1.0
+            yield (MISSING.name, (("quantity", name),)), 1.0
         for kind, count in answer.page.anomalies.items():
             yield (ODD.name, (("kind", kind),)), float(count)
         if n_left_out:

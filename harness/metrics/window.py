@@ -23,18 +23,27 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class _Series:
+class Series:
     """One series at its source's scrapes; NaN where it had no value.
+
+    Attributes:
+        labels: its labels.
+        kind: counter, gauge, histogram, summary or unknown, as its source declared it.
+        times: unix times of its source's scrapes.
+        held: its value at each.
+        alive: whether the scrape was answered.
 
     Shapes: times, held, alive (n_scrapes,).
     """
 
     labels: dict[str, str]
+    kind: str
     times: Floats
     held: Floats
     alive: NDArray[np.bool_]
 
     def has(self, labels: Mapping[str, str]) -> bool:
+        """Whether it has all of these."""
         return all(self.labels.get(name) == value for name, value in labels.items())
 
     def growth(self) -> Floats:
@@ -72,6 +81,7 @@ class _Series:
         return np.where(n > 0, totals / np.maximum(n, 1), math.nan)
 
     def first_seen(self) -> float:
+        """Unix time of its first value; infinite without one."""
         known = np.flatnonzero(~np.isnan(self.held))
         return float(self.times[known[0]]) if known.size else math.inf
 
@@ -89,7 +99,7 @@ class Telemetry:
             for source, rows in frame.groupby("source").indices.items()
         }
         self._down = self._failed_scrapes()
-        self._cache: dict[str, list[_Series]] = {}
+        self._cache: dict[str, list[Series]] = {}
 
     @property
     def names(self) -> list[str]:
@@ -117,6 +127,11 @@ class Telemetry:
         """What one source said."""
         return Telemetry(self._frame[self._frame["source"] == source].reset_index(drop=True))
 
+    def before(self, unix_s: float) -> Telemetry | None:
+        """What was said until then; None where nothing was."""
+        rows = self._frame[self._frame["time_unix_ns"] < unix_s * NS]
+        return Telemetry(rows.reset_index(drop=True)) if len(rows) else None
+
     def up(self, source: str) -> list[tuple[float, bool]]:
         """When the source was asked, and whether it answered."""
         down = self._down.get(source, frozenset())
@@ -127,13 +142,13 @@ class Telemetry:
         rows = self._rows.get(name, [])
         return str(self._frame["kind"].iloc[rows[0]]) if len(rows) else ""
 
-    def series(self, name: str) -> list[_Series]:
+    def series(self, name: str) -> list[Series]:
         """Every series of a name, held at its source's scrapes."""
         if name not in self._cache:
             self._cache[name] = list(self._held(name))
         return self._cache[name]
 
-    def _held(self, name: str) -> Iterator[_Series]:
+    def _held(self, name: str) -> Iterator[Series]:
         rows = self._frame.iloc[self._rows.get(name, [])]
         pairs: Any
         for (source, pairs), part in rows.groupby(["source", "labels"], sort=False):
@@ -143,7 +158,8 @@ class Telemetry:
             values = np.where(place < 0, math.nan, part["value"].to_numpy(float)[place])
             down = self._down.get(str(source), frozenset())
             alive = np.array([time not in down for time in times], dtype=bool)
-            yield _Series(labels=dict(pairs), times=times, held=values, alive=alive)
+            kind = str(part["kind"].iloc[-1])
+            yield Series(labels=dict(pairs), kind=kind, times=times, held=values, alive=alive)
 
     def _failed_scrapes(self) -> dict[str, frozenset[float]]:
         rows = self._frame.iloc[self._rows.get(UP, [])]
@@ -231,20 +247,20 @@ class Window:
         times = sorted(found)
         return np.array(times), np.array([found[time] for time in times])
 
-    def _matching(self, name: str, labels: Mapping[str, str]) -> list[_Series]:
+    def _matching(self, name: str, labels: Mapping[str, str]) -> list[Series]:
         return [each for each in self.telemetry.series(name) if each.has(labels)]
 
-    def _inside(self, series: _Series) -> NDArray[np.bool_]:
+    def _inside(self, series: Series) -> NDArray[np.bool_]:
         """Scrapes of this time that found a value."""
         during = np.zeros(len(series.times), dtype=bool)
         for start, end in self.spans:
             during |= (series.times >= start) & (series.times <= end)
         return during & series.alive & ~np.isnan(series.held)
 
-    def _values(self, series: _Series) -> Floats:
+    def _values(self, series: Series) -> Floats:
         return series.held[self._inside(series)]
 
-    def _grown(self, series: _Series) -> tuple[float, float] | None:
+    def _grown(self, series: Series) -> tuple[float, float] | None:
         """Growth and the seconds it was watched; between two scrapes it is taken as even."""
         grown, seconds = 0.0, 0.0
         growth = series.growth()

@@ -10,6 +10,7 @@ from harness.findings.rules import (
     missing_requests,
     path_mismatch,
     planted_faults,
+    scraped_metrics,
     sessions,
     stamp_source,
 )
@@ -27,6 +28,7 @@ RULES: tuple[Rule, ...] = (
     stamp_source.check,
     coalesced_stream.check,
     lengths.check,
+    scraped_metrics.check,
 )
 
 __all__ = ["RULES", "Doubt", "Rule"]

@@ -30,8 +30,7 @@ BUNDLED: Final = Engine(
         Alias(metric=canonical.PREFIX_HITS, names=_names(server.PREFIX_HITS)),
         Alias(
             metric=canonical.PREFIX_QUERIES,
-            names=_names(server.PROMPT_TOKENS),
-            note="of every path, also those without the cache",
+            names=_names(server.PREFIX_QUERIES),
         ),
         Alias(metric=canonical.TTFT, names=_names(server.TTFT)),
         Alias(metric=canonical.ITL, names=_names(server.ITL)),

@@ -17,7 +17,7 @@ LEFT_OUT: Final = gauge(
 MISSING: Final = gauge(
     "scrape_missing",
     "1 for a quantity that servers of this kind tell and this one does not.",
-    "name",
+    "quantity",
 )
 
 TELEMETRY_METRICS: Final = (UP, SCRAPE_ERROR, ODD, LEFT_OUT, MISSING)

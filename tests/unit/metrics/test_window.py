@@ -4,24 +4,8 @@ import math
 
 import pytest
 
-from harness.metrics.window import Telemetry, quantile_of_buckets
-from harness.records.telemetry import Labels, Reading, to_readings
-
-S = 1_000_000_000
-Points = list[tuple[float, float | None]]
-
-
-def rows(name: str, points: Points, *, source: str = "a", **labels: str) -> list[Reading]:
-    pairs: Labels = tuple(sorted(labels.items()))
-    return [Reading(int(t * S), source, name, pairs, value, "gauge") for t, value in points]
-
-
-def scrapes(*times: float, source: str = "a", failed: tuple[float, ...] = ()) -> list[Reading]:
-    return rows("up", [(t, float(t not in failed)) for t in times], source=source)
-
-
-def telemetry(*parts: list[Reading]) -> Telemetry:
-    return Telemetry(to_readings([row for part in parts for row in part]))
+from harness.metrics.window import quantile_of_buckets
+from tests.telemetry_rows import rows, scrapes, telemetry
 
 
 def test_a_counter_that_goes_back_is_counted_from_zero() -> None:
@@ -142,3 +126,12 @@ def test_each_source_is_held_at_its_own_scrapes() -> None:
     assert found.sources == ["a", "b"]
     assert found.of_source("b").window().mean("g") == 6
     assert found.up("b") == [(0.0, True), (2.0, True)]
+
+
+def test_what_was_said_until_a_time() -> None:
+    """Later rows are not there; before everything there is nothing."""
+    found = telemetry(scrapes(0, 1, 2), rows("x_total", [(0, 0), (2, 4)]))
+    early = found.before(2)
+    assert early is not None
+    assert early.window().increase("x_total") == 0
+    assert found.before(0) is None
