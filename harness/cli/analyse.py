@@ -12,6 +12,7 @@ from harness.findings.comparison import compare_paths
 from harness.findings.evidence import Evidence
 from harness.findings.finding import Cell
 from harness.findings.rules import RULES, Doubt
+from harness.findings.server_said import server_said
 from harness.findings.validity import judge_validity
 from harness.findings.verdict import judge
 from harness.metrics.window import Telemetry
@@ -89,6 +90,7 @@ def analyse(run: RunFolder, baseline: Path | None = None) -> Report:
         breakpoints=breakpoints,
         comparison=comparison,
         baseline=compared,
+        telemetry=server_said(evidence),
     )
 
 

@@ -251,6 +251,38 @@ class BaselineComparison(Part):
     caveats: list[str]
 
 
+class ServerFigures(Part):
+    """What the server said of itself while a cell was measured; null where it did not say.
+
+    Mean and maximum of gauges are over the `n_scrapes` that fell into the cell's measured time;
+    rates are of counters, `queue_p99_s` is interpolated within a bucket of the server's own.
+    """
+
+    cell: str
+    n_scrapes: int
+    kv_usage_mean: Number
+    kv_usage_max: Number
+    running_mean: Number
+    waiting_mean: Number
+    waiting_max: Number
+    prefix_hit_share: Number
+    output_tokens_per_s: Number
+    preemptions: Number
+    queue_p99_s: Number
+    gc_pause_share: Number
+
+
+class ServerSaid(Part):
+    """The target's own account, cell by cell; `engine` is the kind of server that was recognised.
+
+    A cell with fewer than two scrapes has no figures, only their number.
+    """
+
+    engine: str | None
+    cells: list[ServerFigures]
+    caveats: list[str]
+
+
 class Reproduce(Part):
     """How to get this report again."""
 

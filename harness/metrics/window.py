@@ -121,7 +121,7 @@ class Telemetry:
 
     def window(self, *spans: tuple[float, float]) -> Window:
         """Everything between these unix times, several spans together; all there is without any."""
-        return Window(telemetry=self, spans=spans or (self.span,))
+        return Window(telemetry=self, spans=_merged(spans or (self.span,)))
 
     def of_source(self, source: str) -> Telemetry:
         """What one source said."""
@@ -271,6 +271,17 @@ class Window:
                 grown += float(at_high - at_low)
                 seconds += high - low
         return (grown, seconds) if seconds > 0 else None
+
+
+def _merged(spans: Sequence[tuple[float, float]]) -> tuple[tuple[float, float], ...]:
+    """Spans in order, those that overlap as one."""
+    merged: list[tuple[float, float]] = []
+    for start, end in sorted(spans):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
+        else:
+            merged.append((start, end))
+    return tuple(merged)
 
 
 def quantile_of_buckets(counts: Mapping[float, float], q: float) -> float | None:

@@ -15,6 +15,7 @@ from harness.findings.finding import (
     Comparison,
     Reproduce,
     Run,
+    ServerSaid,
     Validity,
     Verdict,
 )
@@ -32,6 +33,7 @@ def build_report(
     breakpoints: Sequence[Breakpoint],
     comparison: Comparison | None,
     baseline: BaselineComparison | None = None,
+    telemetry: ServerSaid | None = None,
 ) -> Report:
     """The report of one run."""
     analysis = evidence.scenario.analysis
@@ -49,6 +51,7 @@ def build_report(
         breakpoints=list(breakpoints),
         comparison=comparison,
         baseline=baseline,
+        telemetry=telemetry,
         reproduce=_reproduce(evidence),
         caveats=_caveats(validity, cells, breakpoints, baseline),
     )

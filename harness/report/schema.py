@@ -30,6 +30,8 @@ from harness.findings.finding import (
     RankedComponent,
     Reproduce,
     Run,
+    ServerFigures,
+    ServerSaid,
     StepFigures,
     TokenCounts,
     Validity,
@@ -59,6 +61,8 @@ __all__ = [
     "Report",
     "Reproduce",
     "Run",
+    "ServerFigures",
+    "ServerSaid",
     "StepFigures",
     "TokenCounts",
     "Validity",
@@ -79,6 +83,7 @@ class Report(Part):
     breakpoints: list[Breakpoint]
     comparison: Comparison | None
     baseline: BaselineComparison | None = None
+    telemetry: ServerSaid | None = None
     reproduce: Reproduce
     caveats: list[str]
 

@@ -74,6 +74,8 @@ def test_several_spans_are_asked_as_one() -> None:
     assert window.rate("x_total") == ((4 - 1) + (81 - 64)) / 2
     assert window.mean("g") == (1 + 2 + 8 + 9) / 4
     assert (window.start_s, window.end_s) == (1, 9)
+    twice = found.window((8, 9), (1, 2), (8, 8.5), (1, 2))
+    assert twice.spans == window.spans, "what overlaps counts once"
 
 
 def test_rates_of_several_series_add_up_and_labels_choose() -> None:
