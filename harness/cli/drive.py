@@ -74,10 +74,13 @@ def drive(
     from harness.load.runner import start_load
 
     metrics.start(folder)
-    with scraping(folder, url, sources):
-        process = start_load(folder, url, lock, n_processes)
-        metrics.watch("load", process.pid)
-        return _follow(folder, process, show=show)
+    try:
+        with scraping(folder, url, sources):
+            process = start_load(folder, url, lock, n_processes)
+            metrics.watch("load", process.pid)
+            return _follow(folder, process, show=show)
+    finally:
+        metrics.end()
 
 
 def _follow(folder: "RunFolder", process: "subprocess.Popen[bytes]", *, show: bool) -> int:
@@ -98,8 +101,6 @@ def _follow(folder: "RunFolder", process: "subprocess.Popen[bytes]", *, show: bo
         except KeyboardInterrupt as again:
             process.kill()
             raise SetupError(f"interrupted; {_kept(folder)}") from again
-    finally:
-        metrics.end()
     return process.returncode
 
 

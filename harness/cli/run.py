@@ -90,8 +90,8 @@ def run(
     scrape: Annotated[
         list[str] | None,
         typer.Option(
-            help="Metrics endpoint to sample beside the target's own /metrics, such as "
-            "http://127.0.0.1:9400/metrics of a GPU exporter; may be given several times.",
+            help="Metrics endpoint to sample beside the target's own, such as a GPU exporter's; "
+            "may be given several times.",
             metavar="URL",
         ),
     ] = None,

@@ -13,7 +13,7 @@ import typer
 from harness.cli.result_file import check_folder
 
 if TYPE_CHECKING:
-    from harness.importers.metrics_source import Answer, MetricsSource
+    from harness.importers.metrics_source import MetricsSource
     from harness.records.telemetry import Reading
 
 

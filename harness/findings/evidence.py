@@ -74,7 +74,7 @@ class Evidence:
         return self.measured[self.measured["outcome"] != Outcome.CANCELLED.value]
 
     @property
-    def _offsets(self) -> dict[int, int | None]:
+    def _offsets(self) -> dict[Any, int | None]:
         """From the monotonic clock to the wall clock, by session; None where none was kept."""
         return {each["number"]: each.get("realtime_minus_monotonic_ns") for each in self.sessions}
 

@@ -21,6 +21,7 @@ from harness.records.run import RunFolder
 STREAM: Final = "telemetry.arrows"
 PARQUET: Final = "telemetry.parquet"
 SCHEMA_VERSION: Final = b"1"
+UP: Final = "up"
 TARGET: Final = "target"
 """The source that is the run's target."""
 
