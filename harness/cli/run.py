@@ -122,9 +122,7 @@ def run(
     show = progress and sys.stderr.isatty()
     with RunMetrics(metrics_port) as metrics:
         sources = named_sources(scrape or ())
-        driving = partial(
-            drive, n_processes=processes, show=show, metrics=metrics, sources=sources
-        )
+        driving = partial(drive, n_processes=processes, show=show, metrics=metrics, sources=sources)
         if resume is not None:
             fixed = {
                 "a scenario": scenario, "--model": model, "--requests": requests, "--seed": seed,
