@@ -1,0 +1,140 @@
+"""A Prometheus's answers as telemetry: what ends has no value, engines speak our words too."""
+
+import json
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pandas as pd
+import pytest
+
+from harness.base.errors import SetupError
+from harness.findings.symptoms import Context, kv_pressure, queueing
+from harness.importers.prometheus_api import PrometheusApi
+from harness.importers.prometheus_telemetry import queries, read_prometheus
+from harness.metrics.catalogue import canonical, server
+from harness.metrics.window import Telemetry
+from tests.small_server import serving
+
+T0 = 1_800_000_000.0
+AT = {"job": "llm", "instance": "10.0.0.1:8000"}
+
+
+def series(name: str, values: dict[int, float], **labels: str) -> dict[str, Any]:
+    """A series of a range answer, a value a second."""
+    return {
+        "metric": {"__name__": name, **AT, **labels},
+        "values": [[T0 + second, str(value)] for second, value in values.items()],
+    }
+
+
+def every(n: int, value: float = 0.0, slope: float = 0.0) -> dict[int, float]:
+    return {second: value + slope * second for second in range(n + 1)}
+
+
+@pytest.fixture
+def held() -> list[dict[str, Any]]:
+    """What the server below holds."""
+    return [series("up", every(60, 1.0))]
+
+
+@pytest.fixture
+def api(held: list[dict[str, Any]]) -> Iterator[PrometheusApi]:
+    """A server that answers range queries with the held series that the selector names."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked = parse_qs(urlsplit(self.path).query)
+            query, start, end = asked["query"][0], asked["start"][0], asked["end"][0]
+            found = []
+            for each in held:
+                name = each["metric"]["__name__"]
+                inside = [v for v in each["values"] if float(start) <= v[0] <= float(end)]
+                is_asked = name == query or ("vllm" in query and ":" in name)
+                if is_asked and inside:
+                    found.append({**each, "values": inside})
+            body = {"status": "success", "data": {"resultType": "matrix", "result": found}}
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(json.dumps(body).encode())
+
+        def log_message(self, *_: Any) -> None:
+            """Say nothing."""
+
+    with serving(Handler) as url:
+        yield PrometheusApi(url)
+
+
+def read(api: PrometheusApi) -> Telemetry:
+    return Telemetry(read_prometheus(api, [(T0, T0 + 60)]))
+
+
+def test_a_counter_has_the_rate_it_had(held: list[dict[str, Any]], api: PrometheusApi) -> None:
+    """Two evictions a second, told by source and without Prometheus's own labels."""
+    held.append(series(server.EVICTIONS.name, every(60, 5.0, 2.0), pool="a"))
+    telemetry = read(api)
+    assert telemetry.sources == ["10.0.0.1:8000"]
+    assert telemetry.window().rate(server.EVICTIONS.name, pool="a") == pytest.approx(2)
+    assert list(telemetry.window().series(server.EVICTIONS.name)) == [{"pool": "a"}]
+
+
+def test_a_series_that_ends_has_no_value_afterwards(
+    held: list[dict[str, Any]], api: PrometheusApi
+) -> None:
+    """A gauge that is gone after 20 s is absent, not held and not zero."""
+    held.append(series(server.RUNNING.name, every(20, 3.0), pool="a"))
+    telemetry = read(api)
+    assert telemetry.window((T0, T0 + 20)).mean(server.RUNNING.name) == 3
+    assert telemetry.window((T0 + 22, T0 + 60)).mean(server.RUNNING.name) is None
+
+
+def test_a_gap_is_a_gap(held: list[dict[str, Any]], api: PrometheusApi) -> None:
+    """Gone from 20 to 40 s and back with the same value: absent between."""
+    values = dict.fromkeys([*range(20), *range(40, 61)], 3.0)
+    held.append(series(server.RUNNING.name, values, pool="a"))
+    window = read(api).window((T0 + 21, T0 + 39))
+    assert window.mean(server.RUNNING.name) is None
+
+
+def test_only_changes_are_rows(held: list[dict[str, Any]], api: PrometheusApi) -> None:
+    """A gauge that never moves is one row; `up` is one a step."""
+    held.append(series(server.RUNNING.name, every(60, 3.0), pool="a"))
+    names = read_prometheus(api, [(T0, T0 + 60)])["name"].value_counts()
+    assert isinstance(names, pd.Series)
+    assert (names[server.RUNNING.name], names["up"]) == (1, 61)
+
+
+def test_vllm_is_understood_by_rules_and_canonical_names(
+    held: list[dict[str, Any]], api: PrometheusApi
+) -> None:
+    """Preemptions and a queue of a vLLM fire the rules that the bundled server's would."""
+    held += [
+        series("vllm:num_requests_running", every(60, 4.0), model_name="m"),
+        series("vllm:num_requests_waiting", every(60, 30.0), model_name="m"),
+        series("vllm:kv_cache_usage_perc", every(60, 0.99), model_name="m"),
+        series("vllm:num_preemptions_total", every(60, 0.0, 0.5), model_name="m"),
+        series("vllm:request_success_total", every(60, 0.0, 2.0), finished_reason="stop"),
+    ]
+    window = read(api).window()
+    assert window.mean(canonical.KV_USAGE.name) == pytest.approx(0.99)
+    assert window.rate(canonical.PREEMPTIONS.name) == pytest.approx(0.5)
+    pressure = kv_pressure.check(Context(fault=window))
+    assert pressure is not None
+    assert pressure.evidence[0].value == pytest.approx(0.25)
+    assert pressure.evidence[-1].value == pytest.approx(0.99)
+    assert queueing.check(Context(fault=window)) is not None
+
+
+def test_a_prometheus_that_knows_nothing_of_us_is_told(api: PrometheusApi) -> None:
+    """Only `up` is no telemetry: an error with the times that were asked for."""
+    with pytest.raises(SetupError, match="holds none of our metrics"):
+        read(api)
+
+
+def test_every_metric_of_the_catalogue_is_asked_for() -> None:
+    """Plain names by themselves, a histogram's three series together."""
+    asked = queries()
+    assert server.RUNNING.name in asked
+    assert f'{{__name__=~"{server.TTFT.name}_(bucket|sum|count)"}}' in asked
+    assert len(asked) == len(set(asked))
