@@ -7,7 +7,6 @@ parsed and every refusal has OpenAI's shape; `openapi` describes them from the s
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import secrets
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,17 +16,16 @@ from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from harness.server.accel import FEATURES, HEADER, LOSSY_FEATURES
+from harness.server.accel import HEADER
 from harness.server.api_error import ApiError
-from harness.server.body import BodyT, parse_body, shown, shown_name
+from harness.server.body import BodyT, parse_body, shown_name
 from harness.server.gate import Gate
 from harness.server.generation import (
     DEFAULT_CHAT_TOKENS,
     DEFAULT_COMPLETION_TOKENS,
     Generation,
 )
-from harness.server.metrics_endpoint import OPEN_METRICS, TEXT, wants_open
-from harness.server.openapi import build_openapi
+from harness.server.json_answer import Json
 from harness.server.phases import Stopwatch
 from harness.server.schemas import (
     MAX_BODY_BYTES,
@@ -41,11 +39,10 @@ from harness.server.schemas import (
     TokenizeBody,
 )
 from harness.server.sse import ChatShapes, CompletionShapes
+from harness.server.state_routes import add_state_routes
 from harness.server.streaming import StreamReply, WholeReply
 from harness.server.trace_context import HEADER as TRACE_HEADER
 from harness.server.trace_context import SPAN_ID_LENGTH, read_traceparent, trace_headers
-from kernels import cpu
-from kernels.backend import has_native
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -59,23 +56,13 @@ _log = logging.getLogger(__name__)
 GenerationT = TypeVar("GenerationT", bound=GenerationBody)
 
 
-class Json(Response):
-    """A JSON answer in ASCII: what a client sent may come back in it, half characters included."""
-
-    media_type = "application/json"
-
-    def render(self, content: Any) -> bytes:
-        """Encode."""
-        return json.dumps(content, allow_nan=False, separators=(",", ":")).encode()
-
-
 def build_app(front: Front) -> ASGIApp:
     """Build the ASGI application of one server."""
     app = FastAPI(title="tailbreak serve", docs_url=None, redoc_url=None, openapi_url=None)
     _add_error_handlers(app, front)
     _add_generation_routes(app, front)
     _add_text_routes(app, front)
-    _add_state_routes(app, front)
+    add_state_routes(app, front)
     return Gate(app, front.api_key, front.metrics)
 
 
@@ -271,53 +258,3 @@ def _add_text_routes(app: FastAPI, front: Front) -> None:
         body = await _read_body(front, request, DetokenizeBody)
         _require_ids(front, body.tokens, "tokens")
         return Json({"prompt": front.tokenizer.decode(body.tokens)})
-
-
-def _add_state_routes(app: FastAPI, front: Front) -> None:
-    @app.get("/v1/models")
-    async def models() -> Json:
-        entry = {
-            "id": front.options.model_name,
-            "object": "model",
-            "created": front.started_unix_s,
-            "owned_by": "tailbreak",
-            "max_model_len": front.max_model_len,
-            "accel_features": [*FEATURES, *front.pools.named],
-            "accel_lossy_features": list(LOSSY_FEATURES),
-            "kernels": cpu.native.ISA if has_native() else "torch",
-        }
-        return Json({"object": "list", "data": [entry]})
-
-    @app.get("/healthz")
-    async def healthz() -> Json:
-        pools = front.pools.states
-        if front.pools.is_alive:
-            return Json({"status": "ok", "pools": pools})
-        return Json({"status": "the engine process died", "pools": pools}, 503)
-
-    @app.get("/readyz")
-    async def readyz() -> Json:
-        try:
-            front.pools.most_kv_tokens(())
-            front.require_room(1)
-        except ApiError as error:
-            return Json({"status": str(error), "pools": front.pools.states}, 503)
-        return Json({"status": "ready", "pools": front.pools.states})
-
-    @app.get("/openapi.json")
-    async def openapi() -> Json:
-        return Json(build_openapi(front.max_model_len, front.tokenizer.vocab_size))
-
-    @app.get("/metrics")
-    async def metrics(request: Request) -> Response:
-        asked = request.query_params.getlist("format")
-        if asked not in ([], ["text"]):
-            raise ApiError(
-                400,
-                f"format: got {shown(','.join(asked))}, allowed text, or nothing to go by Accept",
-                param="format",
-                code="invalid_value",
-            )
-        is_open = not asked and wants_open(request.headers.get("accept", ""))
-        text = front.metrics.expose(front.pools, front.journal_queue, front.pauses, is_open=is_open)
-        return Response(text, headers={"Content-Type": OPEN_METRICS if is_open else TEXT})

@@ -17,7 +17,7 @@ from harness.metrics.catalogue.server import INFER_DURATION, ITL, SERVER_METRICS
 from harness.metrics.catalogue.vllm import VLLM_METRICS
 from harness.server.options import ServerOptions
 from harness.server.process import RunningServer, start_server
-from tests.e2e.plain_client import Client, ask, engines_of
+from tests.e2e.plain_client import Client, ask, engines_of, eventually
 from tests.prometheus_process import Prometheus, needs_prometheus, prometheus, promtool
 
 pytestmark = [pytest.mark.e2e, needs_prometheus]
@@ -211,6 +211,19 @@ def test_the_answer_names_the_trace(scene: Scene) -> None:
             reply = scene.client.post("/v1/completions", body, traceparent=broken)
             assert reply.status == status
             assert "traceresponse" not in reply.headers
+
+
+def test_the_log_names_the_trace_at_debug_only(scene: Scene) -> None:
+    """Beside the request's id and its outcome, and never what was asked."""
+    options = ServerOptions(port=0, log_level="debug")
+    with start_server(options) as server:
+        client = Client(server.url)
+        reply = client.post("/v1/completions", ask(), traceparent=PARENT)
+        _, _, request_id = reply.json["id"].partition("-")
+        line = f"{request_id} of trace {TRACE}: length in "
+        eventually(lambda: line in server.last_errors(), 20)
+        assert "the river" not in server.last_errors()
+    assert TRACE not in scene.server.last_errors()
 
 
 def test_an_unknown_format_is_refused_with_what_is_allowed(scene: Scene) -> None:
