@@ -22,6 +22,7 @@ from harness.cli.probe import probe
 from harness.cli.records import records
 from harness.cli.report import report
 from harness.cli.run import run
+from harness.cli.scrape import scrape
 from harness.cli.serve import serve
 from harness.cli.slo import slo
 from harness.cli.split import split
@@ -64,6 +65,7 @@ for _each in (
     trace,
     export,
     exporter,
+    scrape,
     incident,
     topology,
     split,

@@ -69,13 +69,24 @@ class MetricsSource:
         self._heads: Heads = {}
 
     def ask(self) -> Answer:
-        """One scrape.
+        """One scrape; one that fails closes the connection.
 
         Raises:
             NotServed: there is none and will be none.
             NoMetrics: what came is no metrics page.
             SetupError: no answer.
         """
+        try:
+            return self._ask()
+        except SetupError:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._http.close()
+
+    def _ask(self) -> Answer:
         before = self._clock.realtime_ns()
         body = self._get()
         now = (before + self._clock.realtime_ns()) // 2
@@ -86,10 +97,6 @@ class MetricsSource:
         engine = detect_engine(page)
         translated = translate(page, engine) if engine is not None else None
         return Answer(time_unix_ns=now, page=page, translated=translated)
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._http.close()
 
     def _get(self) -> bytes:
         try:
