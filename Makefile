@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help setup demo test truth fuzz accuracy check interop fmt clean crash bench-kernels bench-server
+.PHONY: help setup demo test truth fuzz accuracy check interop fmt clean crash bench-kernels bench-server bench-exporters
 
 help:  ## what can be done
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -45,6 +45,9 @@ check: setup  ## format, lint, types, import contracts: what CI runs after the t
 
 bench-server: setup  ## what serving costs beside the work itself, as ratios within one run (about 20 minutes)
 	@$(BIN)/python -m tools.bench_server
+
+bench-exporters: setup  ## what watching costs: exporters, and the run that is watched (about 10 minutes)
+	@$(BIN)/python -m tools.bench_exporters
 
 interop: setup  ## build llama-cpp-python's server (10 minutes the first time) and measure it
 	@bash tools/interop.sh "$(PYTHON)"

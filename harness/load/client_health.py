@@ -84,6 +84,7 @@ class ClientHealth:
         """What `client.json` says."""
         lag_s = np.asarray(self._lag_ns) / 1e9
         return {
+            "cpu_s": self._cpu_ns / 1e9,
             "cpu_share": self._cpu_ns / self._wall_ns if self._wall_ns else None,
             "loop_lag_p99_s": float(np.quantile(lag_s, 0.99)) if len(lag_s) else None,
             "loop_lag_max_s": float(lag_s.max()) if len(lag_s) else None,

@@ -24,7 +24,11 @@ START_LIMIT_S: Final = 60.0
 
 
 class RunMetrics:
-    """The exporter of one run, or of none where no port was asked for: then nothing happens."""
+    """The exporter of one run, or of none where no port was asked for: then nothing happens.
+
+    Attributes:
+        url: where it is scraped; None without.
+    """
 
     def __init__(self, port: int | None) -> None:
         """Listen at this port of the loopback address, 0 for a free one.
@@ -33,6 +37,8 @@ class RunMetrics:
             SetupError: it cannot be had.
         """
         self._listener = None if port is None else _listen(port)
+        port = self._listener.getsockname()[1] if self._listener else None
+        self.url = None if port is None else f"http://{HOST}:{port}/metrics"
         self._process: subprocess.Popen[bytes] | None = None
         self._watched: list[tuple[str, int]] = []
 
@@ -51,11 +57,10 @@ class RunMetrics:
         """
         if self._listener is None:
             return
-        url = f"http://{HOST}:{self._listener.getsockname()[1]}/metrics"
         with self._listener as listener:
             self._process = _start(run, listener)
         _await_ready(self._process, run)
-        sys.stderr.write(f"metrics: {url}\n")
+        sys.stderr.write(f"metrics: {self.url}\n")
         for name, pid in self._watched:
             self._tell(name, pid)
 
