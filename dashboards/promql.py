@@ -76,6 +76,21 @@ class Scope:
         total = self.rate(metric, by, "_sum", window, **wanted)
         return f"{total} / {self.rate(metric, by, '_count', window, **wanted)}"
 
+    def last(self, metric: Metric, suffix: str = "", **wanted: str) -> str:
+        """The last value in the range shown, also after its exporter has ended."""
+        return f"last_over_time({self.select(metric, suffix, **wanted)}[{RANGE}])"
+
+    def quantile_so_far(
+        self, q: str, metric: Metric, by: tuple[str, ...] = (), **wanted: str
+    ) -> str:
+        """A quantile of everything since the process began, by its last value in the range.
+
+        Exact counts: a rate misses what a series is born with, which is all of a short segment.
+        """
+        grouped = ", ".join(("le", *_checked(metric, by)))
+        counts = self.last(metric, "_bucket", **wanted)
+        return f"histogram_quantile({q}, sum by ({grouped}) ({counts}))"
+
     def sum(self, metric: Metric, by: tuple[str, ...] = (), **wanted: str) -> str:
         """A gauge added up."""
         return f"sum{_by(metric, by)} ({self.select(metric, **wanted)})"

@@ -167,11 +167,12 @@ LINKS: Final = Row(
         ),
         graph(
             "Asymmetry",
-            f"`{gpu.NVLINK_BYTES.name}`: each link over the mean of all. In a ring all are near 1; "
-            "one far below is a bad link or a straggler, one far above a detour.",
+            f"`{gpu.NVLINK_BYTES.name}`: each link over the mean of its host. In a "
+            "ring all are near 1; one far below is a bad link or a straggler, one far above a "
+            "detour.",
             {
-                f"{NAME} link {{{{nvlink}}}}": f"{_LINK_RATE} / on () group_left () "
-                f"avg({_LINK_RATE})"
+                f"{NAME} link {{{{nvlink}}}}": f"{_LINK_RATE} / on (instance) "
+                f"group_left () avg by (instance) ({_LINK_RATE})"
             },
             unit="none",
             low=0,

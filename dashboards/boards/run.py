@@ -13,9 +13,7 @@ from harness.metrics.catalogue.metric import Metric
 S: Final = Scope(("job", "instance", "service", "version", "scenario", "cell"))
 Q: Final = "$quantile"
 PATHS: Final = ("baseline", "accelerated")
-TURNS: Final = (
-    "Over the whole range shown, because the paths take turns: choose a range that holds both."
-)
+TURNS: Final = "Over the whole run so far, because the paths take turns."
 
 VALIDITY: Final = Row(
     "Is this measurement valid?",
@@ -24,7 +22,7 @@ VALIDITY: Final = Row(
             "Load process",
             f"`{load.RUN_UP.name}`: writing while records come, ended afterwards. The last values "
             "of a run that ended stay on the board.",
-            {"": S.max(load.RUN_UP)},
+            {"": f"max({S.last(load.RUN_UP)})"},
             unit="short",
             words={"1": ("writing", GREEN), "0": ("ended", AMBER)},
             none="no load exporter",
@@ -35,8 +33,8 @@ VALIDITY: Final = Row(
             "the tail may be the load generator's own. From 1 % the report says so, from 5 % on "
             "free a core and run again.",
             {
-                "": f"{S.quantile('0.99', load.DISPATCH_LAG, window=RANGE)} / "
-                f"{S.quantile('0.99', load.LOAD_TTFT, window=RANGE)}"
+                "": f"{S.quantile_so_far('0.99', load.DISPATCH_LAG)} / "
+                f"{S.quantile_so_far('0.99', load.LOAD_TTFT)}"
             },
             unit="percentunit",
             limits=((0.01, AMBER), (0.05, RED)),
@@ -47,7 +45,7 @@ VALIDITY: Final = Row(
             f"`{load.RX_LAG.name}`: from the operating system's stamp to our reading. It does not "
             "move the latencies; a large one says that the load process starves. None where stamps "
             "come from the read itself.",
-            {"": S.quantile("0.99", load.RX_LAG, window=RANGE)},
+            {"": S.quantile_so_far("0.99", load.RX_LAG)},
             unit="s",
             limits=((0.01, AMBER), (0.1, RED)),
             none="no kernel stamps",
@@ -65,14 +63,21 @@ VALIDITY: Final = Row(
             "Recorded and planned",
             f"`{load.LOAD_REQUESTS.name}` beside `{load.PLANNED.name}`: the plan also holds the "
             "warm-up, which is recorded and not counted here.",
-            {"recorded": S.sum(load.LOAD_REQUESTS), "planned": S.sum(load.PLANNED)},
+            {
+                "recorded": f"sum({S.last(load.LOAD_REQUESTS)})",
+                "planned": f"sum({S.last(load.PLANNED)})",
+            },
             unit="short",
         ),
         stat(
             "Busiest load process",
-            f"`{process.PROCESS_CPU.name}`: processor seconds a second of the busiest process that "
-            "the load exporter watches. Near 1 the load side is what limits.",
-            {"": f"max({S.rate(process.PROCESS_CPU, ('process', 'pid'))})"},
+            f"`{process.PROCESS_CPU.name}`: processor seconds a second of the busiest load "
+            "process. Near 100 % of a core the load side is what limits.",
+            {
+                "": "max("
+                + S.rate(process.PROCESS_CPU, ("process", "pid"), window=RANGE, process="~load.*")
+                + ")"
+            },
             unit="percentunit",
             limits=((0.7, AMBER), (0.9, RED)),
             decimals=0,
@@ -111,12 +116,12 @@ VALIDITY: Final = Row(
 
 def _beside(name: str, metric: Metric) -> tuple[Draft, Draft]:
     """A quantile of both paths as numbers, and the ratio of the two."""
-    both = {path: S.quantile(Q, metric, window=RANGE, path=path) for path in PATHS}
+    both = {path: S.quantile_so_far(Q, metric, path=path) for path in PATHS}
     return (
         stat(
             f"{name} by path",
             f"Quantile of `{metric.name}`, to within a bucket (10 % from 1 ms to 1 s). {TURNS}",
-            {"{{path}}": S.quantile(Q, metric, ("path",), window=RANGE)},
+            {"{{path}}": S.quantile_so_far(Q, metric, ("path",))},
             unit="s",
             w=5,
         ),
@@ -183,7 +188,7 @@ RATES: Final = Row(
             low=0,
         ),
         graph(
-            "Tokens",
+            "Tokens a second",
             f"`{load.LOAD_PROMPT_TOKENS.name}` and `{load.LOAD_OUTPUT_TOKENS.name}` of requests "
             "that came whole.",
             {

@@ -161,9 +161,10 @@ ENGINE: Final = Row(
         ),
         graph(
             "Prefix hits",
-            f"`{server.PREFIX_HITS.name}` over `{server.PROMPT_TOKENS.name}`: share of prompt "
-            "tokens that were not computed. A fall at the same traffic is a lost cache.",
-            {"hit": f"{S.rate(server.PREFIX_HITS)} / {S.rate(server.PROMPT_TOKENS)}"},
+            f"`{server.PREFIX_HITS.name}` over `{server.PREFIX_QUERIES.name}`: share of the prompt "
+            "tokens looked up that need not be computed. A fall at the same traffic is a lost "
+            "cache.",
+            {"hit": f"{S.rate(server.PREFIX_HITS)} / {S.rate(server.PREFIX_QUERIES)}"},
             unit="percentunit",
             low=0,
         ),

@@ -187,7 +187,7 @@ def _heat(axes: Axes, panel: Json, found: Found, window: Window) -> None:
     )
     times = np.unique(np.concatenate([np.asarray(s.times) for _, s in rows]))
     table = np.array([np.interp(times, s.times, _finite(s), left=0, right=0) for _, s in rows])
-    counts = np.diff(table, axis=0, prepend=0.0)
+    counts = np.clip(np.diff(table, axis=0, prepend=0.0), 0.0, None)
     used = np.flatnonzero((counts > 1e-9).any(axis=1))
     if not used.size or len(times) < 2:
         _empty(axes, "no data")
