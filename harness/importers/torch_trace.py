@@ -8,12 +8,12 @@ Source: the names and categories that torch.profiler and Kineto write (PyTorch 1
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable
 from typing import IO, Any, Final
 
 from harness.base.errors import RecordError
 from harness.importers.chrome_trace import read_events
+from harness.importers.collective_names import of_kernel, of_span
 from harness.records.profile import (
     DEVICE_TO_HOST,
     HOST_TO_DEVICE,
@@ -27,20 +27,6 @@ TOOL: Final = "torch profiler"
 MOST_EVENTS: Final = 5_000_000
 LONGEST_NAME: Final = 300
 
-_KERNEL: Final = re.compile(r"nccl(?:Dev)?Kernel_([A-Za-z]+?)(?:_|\(|$)")
-_SPAN: Final = re.compile(r"(?:nccl|gloo):_?(\w+)")
-_KINDS: Final = {
-    "allreduce": "all_reduce",
-    "allgather": "all_gather",
-    "reducescatter": "reduce_scatter",
-    "alltoall": "all_to_all",
-    "broadcast": "broadcast",
-    "reduce": "reduce",
-    "sendrecv": "send_recv",
-    "barrier": "barrier",
-    "send": "send",
-    "recv": "recv",
-}
 _DIRECTIONS: Final = {
     "HtoD": HOST_TO_DEVICE,
     "DtoH": DEVICE_TO_HOST,
@@ -106,8 +92,8 @@ def _event(raw: dict[str, Any]) -> Event | None:
 
 
 def _kernel(raw: dict[str, Any], name: str, args: dict[str, Any]) -> Event:
-    found = _KERNEL.match(name)
-    return _collective(raw, found.group(1), args) if found else _plain(raw, "kernel", name)
+    kind = of_kernel(name)
+    return _collective(raw, kind, args) if kind else _plain(raw, "kernel", name)
 
 
 def _copy(raw: dict[str, Any], name: str, args: dict[str, Any]) -> Event:
@@ -130,13 +116,13 @@ def _annotation(raw: dict[str, Any], name: str, args: dict[str, Any]) -> Event |
         return _plain(raw, "step", name)
     if name.startswith("nccl:"):  # on the host: it was only put into the queue
         return None
-    found = _SPAN.match(name)
-    return _collective(raw, found.group(1), args) if found else _plain(raw, "span", name)
+    kind = of_span(name)
+    return _collective(raw, kind, args) if kind else _plain(raw, "span", name)
 
 
 def _device_annotation(raw: dict[str, Any], name: str, args: dict[str, Any]) -> Event | None:
-    found = _SPAN.match(name)
-    return _collective(raw, found.group(1), args) if found else None
+    kind = of_span(name)
+    return _collective(raw, kind, args) if kind else None
 
 
 _MAKERS: Final[dict[str, Callable[[dict[str, Any], str, dict[str, Any]], Event | None]]] = {
@@ -155,10 +141,9 @@ def _plain(raw: dict[str, Any], category: Category, name: str, n_bytes: int | No
 
 
 def _collective(raw: dict[str, Any], kind: str, args: dict[str, Any]) -> Event:
-    bare = kind.replace("_", "").lower()
     return Event(
         "collective",
-        next((word for start, word in _KINDS.items() if bare.startswith(start)), kind),
+        kind,
         *_times(raw),
         lane=str(raw.get("tid", "")),
         group=str(args.get("Process Group Name", ""))[:LONGEST_NAME],

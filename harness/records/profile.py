@@ -72,7 +72,8 @@ class Profile:
 def to_frame(events: Sequence[Event], rank: int | None = None) -> pd.DataFrame:
     """A row an event, by start."""
     frame = pd.DataFrame(events, columns=list(Event._fields))
-    frame["n_bytes"] = frame["n_bytes"].astype("Int64")
-    frame["sequence"] = frame["sequence"].astype("Int64")
+    frame = frame.astype(
+        {"start_s": float, "duration_s": float, "n_bytes": "Int64", "sequence": "Int64"}
+    )
     frame["rank"] = pd.Series([rank] * len(frame), dtype="Int64")
     return frame.sort_values("start_s", kind="stable", ignore_index=True)

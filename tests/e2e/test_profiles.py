@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli_process import command
+from tests.unit.importers.nsight_files import NsightSystems
 
 pytestmark = pytest.mark.e2e
 
@@ -41,11 +42,49 @@ def test_the_late_one_of_four_real_ranks_is_named(tmp_path: Path) -> None:
     assert png.read_bytes().startswith(b"\x89PNG")
 
 
+def test_nsight_files_are_told_by_file(tmp_path: Path) -> None:
+    """An SQLite export and a raw page together: copies, symptoms, stalls; in the JSON as well."""
+    export = NsightSystems(tmp_path / "systems.sqlite")
+    for i in range(5):
+        at = i * 1_000_000
+        export.add(
+            ranges=[(at, at + 900_000, f"step {i}")],
+            kernels=[(at, at + 400_000, "gemm")],
+            copies=[(at + 400_000, at + 500_000, 1 << 20, 2),
+                    (at + 600_000, at + 700_000, 1 << 20, 1)],
+            calls=[(at, at + 90_000, "cudaLaunchKernel")],
+        )  # fmt: skip
+    page = tmp_path / "compute.csv"
+    stall = "smsp__pcsamp_warps_issue_stalled_{}"
+    page.write_text(
+        f'"ID","Kernel Name","gpu__time_duration.sum","{stall.format("short_scoreboard")}",'
+        f'"{stall.format("wait")}"\n"","","us","",""\n"0","penalty","2,500","30","10"\n'
+    )
+    told = tmp_path / "told.json"
+    done = tailbreak("trace", str(export.path), str(page), "--json", str(told))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "short_scoreboard: waits for shared memory or special functions" in done.stdout
+    assert "candidate_copies: " in done.stdout
+    found = json.loads(told.read_text())
+    work = found["work"][str(export.path)]
+    assert work["n_steps"] == 5
+    assert work["launch_share"] == pytest.approx(0.1)
+    assert work["copies"]["device to host"] == {
+        "n": 5, "n_bytes": 5 << 20, "time_s": pytest.approx(5e-4),
+        "share": pytest.approx(1 / 9),
+    }  # fmt: skip
+    (row,) = found["kernels"][str(page)]
+    assert row["time_s"] == pytest.approx(2.5e-3)
+    assert row["stalls"] == {"short_scoreboard": 0.75, "wait": 0.25}
+    assert [each["name"] for each in found["symptoms"]] == ["candidate_copies"]
+    assert found["ranks"] is None
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (("trace", "none.json"), "none.json: cannot be read"),
-        (("trace", __file__), "allowed the torch profiler's Chrome trace"),
+        (("trace", "LICENSE"), "allowed the torch profiler's Chrome trace"),
         (("bench", "sync", "--straggler", "9:5"), "with a rank from 0 to 3"),
         (("bench", "sync", "--straggler", "1"), "got '1', allowed RANK:MS"),
     ],

@@ -4,6 +4,7 @@ from typing import Final
 
 from harness.findings.symptoms import (
     broken_answers,
+    candidate_copies,
     client_late,
     errors_5xx,
     garbage,
@@ -22,11 +23,13 @@ from harness.findings.symptoms import (
     pool_dead,
     prefix_cache_lost,
     queueing,
+    repeated_rewards,
     repeated_text,
     slow_phase,
     store_exhausted,
     store_slow,
     straggler,
+    tiny_kernels,
 )
 from harness.findings.symptoms.symptom import Context, Figure, Rule, Symptom
 
@@ -39,6 +42,9 @@ RULES: Final[tuple[Rule, ...]] = (
     gpu_straggler.check,
     gpu_bandwidth.check,
     straggler.check,
+    candidate_copies.check,
+    tiny_kernels.check,
+    repeated_rewards.check,
     pool_dead.check,
     garbage.check,
     memory_growth.check,

@@ -171,7 +171,10 @@ def test_files_are_told_apart_by_what_is_in_them(tmp_path: Path) -> None:
     plain.write_text(json.dumps(TRACE))
     packed.write_bytes(gzip.compress(plain.read_bytes()))
     other.write_bytes(b"PK\x03\x04")
-    assert read_profile(plain).events.equals(read_profile(packed).events)
+    both = [read_profile(each) for each in (plain, packed)]
+    assert isinstance(both[0], Profile)
+    assert isinstance(both[1], Profile)
+    assert both[0].events.equals(both[1].events)
     with pytest.raises(RecordError, match=r"c.json: got b'PK.*, allowed the torch profiler"):
         read_profile(other)
     with pytest.raises(RecordError, match="cannot be read"):
