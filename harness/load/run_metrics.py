@@ -21,6 +21,8 @@ from harness.records.run import RunFolder
 LOG: Final = "exporter.log"
 HOST: Final = "127.0.0.1"
 START_LIMIT_S: Final = 60.0
+SOON_S: Final = 1.0
+"""A wait that is shorter is not worth a word."""
 
 
 class RunMetrics:
@@ -75,9 +77,9 @@ class RunMetrics:
         if self._process is None:
             return
         self.end()
-        if self._process.poll() is None:
-            sys.stderr.write("metrics: waiting for the last scrapes; Ctrl-C ends it\n")
         try:
+            if not self._has_ended_soon(self._process):
+                sys.stderr.write("metrics: waiting for the last scrapes; Ctrl-C ends it\n")
             self._process.wait()
         except KeyboardInterrupt:
             self.kill()
@@ -106,6 +108,14 @@ class RunMetrics:
             self.kill()
         else:
             self.wait()
+
+    @staticmethod
+    def _has_ended_soon(process: "subprocess.Popen[bytes]") -> bool:
+        try:
+            process.wait(SOON_S)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
 
     def _tell(self, name: str, pid: int) -> None:
         if self._process is not None and self._process.stdin is not None:

@@ -31,7 +31,11 @@ class ShardTail:
             OSError: one of them is not there (yet, or any more).
         """
         self._log: BinaryIO = path.with_suffix(LOG).open("rb")
-        self._shard: BinaryIO = path.open("rb")
+        try:
+            self._shard: BinaryIO = path.open("rb")
+        except OSError:
+            self._log.close()
+            raise
         self._line = b""
         self._n_read = 0
         self._n_whole = 0
