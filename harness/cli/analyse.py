@@ -15,6 +15,7 @@ from harness.findings.rules import RULES, Doubt
 from harness.findings.server_said import server_said
 from harness.findings.validity import judge_validity
 from harness.findings.verdict import judge
+from harness.findings.why import explain
 from harness.metrics.window import Telemetry
 from harness.plan.codec import plan_from_json
 from harness.records.about import read_about, served_by
@@ -91,6 +92,7 @@ def analyse(run: RunFolder, baseline: Path | None = None) -> Report:
         comparison=comparison,
         baseline=compared,
         telemetry=server_said(evidence),
+        why=explain(evidence, cells, breakpoints),
     )
 
 

@@ -32,6 +32,7 @@ def show_verdict(report: "Report", page: Path) -> None:
     from rich.text import Text
 
     from harness.findings.fidelity import told_answers
+    from harness.report.why import why_lines
 
     console = Console()
     colour = "green" if EXIT_OF_STATUS[report.verdict.status] is ExitCode.PASS else "yellow"
@@ -41,6 +42,8 @@ def show_verdict(report: "Report", page: Path) -> None:
     for told in told_answers(report.comparison.answers if report.comparison else ()):
         console.print(Text(f"answers: {told}"))
     _show_slowest(report, console)
+    for told in why_lines(report):
+        console.print(Text(f"why: {told}"))
     for caveat in report.validity.caveats:
         console.print(Text(f"caveat: {caveat}"))
     inside = page.absolute().is_relative_to(Path.cwd())

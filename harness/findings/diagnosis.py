@@ -91,9 +91,9 @@ def _onset(symptom: Symptom) -> float:
 
 
 def _placed(rule: Rule, found: Symptom, context: Context) -> Symptom:
-    """The symptom with the time from which it was seen."""
+    """The symptom with the time from which it was seen; in several stretches there is no such."""
     fault = context.fault
-    if fault is None:
+    if fault is None or len(fault.spans) > 1:
         return found
     for start, end in parts(fault):
         part = replace(context, fault=fault.telemetry.window((start, end)))

@@ -283,6 +283,40 @@ class ServerSaid(Part):
     caveats: list[str]
 
 
+class SeenFigure(Part):
+    """A number that a symptom rests on, and the same before the break."""
+
+    what: str
+    value: Number
+    unit: str
+    normal: Number
+
+
+class SeenSymptom(Part):
+    """Something wrong that the server's telemetry shows, why, and what to do.
+
+    `strength` is how many times the deciding figure, the first of `evidence`, is beyond its limit.
+    """
+
+    name: str
+    seen: str
+    cause: str
+    fix: str
+    strength: Number
+    explains_component: bool
+    evidence: list[SeenFigure]
+
+
+class Why(Part):
+    """Symptoms beyond a break that the cells before it lack; without an axis, of the whole run."""
+
+    axis: str | None
+    at: dict[str, Factor]
+    location: Number
+    component: str | None
+    symptoms: list[SeenSymptom]
+
+
 class Reproduce(Part):
     """How to get this report again."""
 

@@ -18,6 +18,7 @@ from harness.findings.finding import (
     ServerSaid,
     Validity,
     Verdict,
+    Why,
 )
 from harness.report.schema import Report
 
@@ -34,6 +35,7 @@ def build_report(
     comparison: Comparison | None,
     baseline: BaselineComparison | None = None,
     telemetry: ServerSaid | None = None,
+    why: Sequence[Why] = (),
 ) -> Report:
     """The report of one run."""
     analysis = evidence.scenario.analysis
@@ -52,6 +54,7 @@ def build_report(
         comparison=comparison,
         baseline=baseline,
         telemetry=telemetry,
+        why=list(why),
         reproduce=_reproduce(evidence),
         caveats=_caveats(validity, cells, breakpoints, baseline),
     )

@@ -34,6 +34,7 @@ from harness.report import (
     summary,
     table,
     validity,
+    why,
     words,
 )
 from harness.report.cells_csv import to_csv
@@ -86,6 +87,7 @@ def render_html(report: Report) -> str:
             "curve_sets": charts.curve_sets(report),
             "phases": charts.phase_set(report),
             "components": charts.component_charts(report),
+            "why": why.build_why(report),
             "steps": step_table.build_step_tables(report, quantile),
             "server": server_table.build_server_table(report),
             "answers": told_answers(report.comparison.answers) if report.comparison else (),

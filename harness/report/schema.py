@@ -30,6 +30,8 @@ from harness.findings.finding import (
     RankedComponent,
     Reproduce,
     Run,
+    SeenFigure,
+    SeenSymptom,
     ServerFigures,
     ServerSaid,
     StepFigures,
@@ -37,6 +39,7 @@ from harness.findings.finding import (
     Validity,
     Verdict,
     VerdictStatus,
+    Why,
 )
 
 __all__ = [
@@ -61,6 +64,8 @@ __all__ = [
     "Report",
     "Reproduce",
     "Run",
+    "SeenFigure",
+    "SeenSymptom",
     "ServerFigures",
     "ServerSaid",
     "StepFigures",
@@ -68,6 +73,7 @@ __all__ = [
     "Validity",
     "Verdict",
     "VerdictStatus",
+    "Why",
 ]
 
 
@@ -84,6 +90,7 @@ class Report(Part):
     comparison: Comparison | None
     baseline: BaselineComparison | None = None
     telemetry: ServerSaid | None = None
+    why: list[Why] = Field(default=[])
     reproduce: Reproduce
     caveats: list[str]
 
