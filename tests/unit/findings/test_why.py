@@ -20,7 +20,8 @@ PER_S = 10
 
 def seconds(name: str, slope: dict[int, float], **labels: str) -> Any:
     """A counter over 35 seconds that grows by `slope` from the given seconds on."""
-    value, growing, points = 0.0, 0.0, []
+    value, growing = 0.0, 0.0
+    points: list[tuple[float, float | None]] = []
     for second in range(35):
         points.append((OFFSET_S + second, value))
         growing = slope.get(second, growing)
