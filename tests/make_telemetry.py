@@ -81,7 +81,12 @@ class _Book:
             yield Reading(time_ns, "server", name, labels, value, "gauge")
 
 
-def make_telemetry(
+def make_telemetry(seed: int, **how: Any) -> Telemetry:
+    """What `make_rows` writes down, ready to be asked."""
+    return Telemetry(to_readings(make_rows(seed, **how)))
+
+
+def make_rows(
     seed: int,
     *,
     seconds: int = 120,
@@ -89,15 +94,16 @@ def make_telemetry(
     life: Life = HEALTHY,
     later: dict[int, dict[str, Any]] | None = None,
     **fault: Any,
-) -> Telemetry:
+) -> list[Reading]:
     """A second-by-second account: `fault` changes life from `fault_at` on, `later` even later."""
-    rng, book, rows = np.random.default_rng(seed), _Book(), []
+    rng, book = np.random.default_rng(seed), _Book()
+    rows: list[Reading] = []
     changes = {fault_at: fault, **(later or {})}
     for second in range(seconds):
         life = replace(life, **changes.get(second, {}))
         _live(book, life, rng, second - fault_at)
         rows += list(book.rows(START_S + second))
-    return Telemetry(to_readings(rows))
+    return rows
 
 
 def windows(telemetry: Telemetry, fault_at: int = 60) -> tuple[Window, Window]:
