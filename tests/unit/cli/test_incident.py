@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 import typer
-from click.testing import Result
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from harness.base.errors import SetupError
 from harness.cli.incident import incident
