@@ -46,7 +46,7 @@ check: setup  ## format, lint, types, import contracts: what CI runs after the t
 bench-server: setup  ## what serving costs beside the work itself, as ratios within one run (about 20 minutes)
 	@$(BIN)/python -m tools.bench_server
 
-bench-exporters: setup  ## what watching costs: exporters, and the run that is watched (about 10 minutes)
+bench-exporters: setup  ## what watching costs: exporters, and the run that is watched (about 20 minutes)
 	@$(BIN)/python -m tools.bench_exporters
 
 interop: setup  ## build llama-cpp-python's server (10 minutes the first time) and measure it

@@ -1,6 +1,6 @@
 """What watching costs: processor time of exporters, and of what they watch.
 
-    python -m tools.bench_exporters [page] [run] [--quick] [--json FILE]
+    python -m tools.bench_exporters [page] [run] [server] [gpu] [--quick] [--json FILE]
 
 Processor time, not wall time; what is compared takes turns; medians, with the number of blocks.
 """
@@ -8,13 +8,22 @@ Processor time, not wall time; what is compared takes turns; medians, with the n
 import argparse
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
+from tools import server_metrics_cost
+from tools.bench_exporters.gpu_exporter import measure_gpus
 from tools.bench_exporters.load_page import measure_page
 from tools.bench_exporters.load_run import compare_runs
+from tools.bench_server.table import Table
 
-PARTS = {"page": measure_page, "run": compare_runs}
-"""Each takes the number of blocks and returns its table."""
+PARTS: dict[str, Callable[[int], tuple[Table, ...]]] = {
+    "page": lambda n_blocks: (measure_page(n_blocks),),
+    "run": lambda n_blocks: (compare_runs(n_blocks),),
+    "server": server_metrics_cost.measure,
+    "gpu": lambda n_blocks: (measure_gpus(n_blocks),),
+}
+"""Each takes the number of blocks and returns its tables."""
 N_BLOCKS, N_BLOCKS_QUICK = 11, 3
 
 
@@ -30,7 +39,7 @@ def main() -> None:
         parser.error(f"parts: got {', '.join(unknown)}, allowed {', '.join(PARTS)}")
     n_blocks = N_BLOCKS_QUICK if options.quick else N_BLOCKS
     print(f"{n_blocks} blocks; {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
-    tables = [PARTS[name](n_blocks) for name in options.parts or PARTS]
+    tables = [table for name in options.parts or PARTS for table in PARTS[name](n_blocks)]
     if options.json:
         document = {table.name: table.to_json() for table in tables}
         options.json.write_text(json.dumps(document, indent=1), encoding="utf-8")
