@@ -15,6 +15,7 @@ from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 
 from harness.export.family import Point, families
+from harness.export.memory_traffic import MemoryTraffic
 from harness.metrics.catalogue import process as catalogue
 from harness.metrics.catalogue.metric import Metric
 
@@ -35,6 +36,7 @@ class ProcessCollector(Collector):
     def __init__(self, watched: Callable[[], Iterable[Watched]]) -> None:
         self._watched = watched
         self._known: dict[Watched, psutil.Process | None] = {}
+        self._traffic = MemoryTraffic()
 
     def collect(self) -> Iterator[Family]:
         """Everything that can be read now."""
@@ -44,6 +46,8 @@ class ProcessCollector(Collector):
                 points[metric].append(Point((each.name, str(each.pid), *values), value))
         for metric, values, value in _of_host():
             points[metric].append(Point(values, value))
+        for direction, n_bytes in self._traffic.read().items():
+            points[catalogue.HOST_BANDWIDTH].append(Point((direction,), n_bytes))
         yield from families(points)
 
     def describe(self) -> Iterator[Family]:
