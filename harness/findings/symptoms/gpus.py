@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from harness.findings.text import short
-from harness.metrics.catalogue.gpu import GPU_UTILISATION
+from harness.metrics.catalogue.gpu import GPU_UP, GPU_UTILISATION
 from harness.metrics.window import Window
 
 AT_WORK: Final = 0.2
@@ -50,13 +50,14 @@ def gpu_names(window: Window | None, name: str) -> dict[str, str]:
 
 
 def at_work(window: Window | None, name: str) -> dict[str, str]:
-    """The same without GPUs that are all but idle: they are no part of the job."""
+    """The same without GPUs that are lost, or all but idle: they are no part of the job."""
     if window is None:
         return {}
     return {
         uuid: called
         for uuid, called in gpu_names(window, name).items()
         if (window.mean(GPU_UTILISATION.name, uuid=uuid) or 0.0) >= AT_WORK
+        if window.values(GPU_UP.name, uuid=uuid).all()
     }
 
 

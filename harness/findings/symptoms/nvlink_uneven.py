@@ -37,7 +37,7 @@ def check(context: Context, *, limit: float = LIMIT) -> Symptom | None:
         return None
     odd = max(found, key=_times)
     down, errors = _down(context.fault), context.fault.increase(NVLINK_ERRORS.name)
-    told = f" {len(down)} of its kind are down: {', '.join(down[:4])}." if down else ""
+    told = f" Down: {', '.join(down[:4])}." if down else ""
     return Symptom(
         name="nvlink_uneven",
         seen=(

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import pandas as pd
 import pynvml
 import pytest
 from prometheus_client import CollectorRegistry
@@ -18,7 +19,9 @@ from harness.export.nvml.failure import NvmlMissing
 from harness.export.nvml.sampler import Sampler
 from harness.export.nvml.session import nvml
 from harness.export.nvml.visible import visible
+from harness.findings.symptoms import RULES, Context
 from harness.metrics.catalogue import gpu
+from harness.metrics.window import Telemetry
 from tests.exposition import Labels, Samples, labels, read_samples, written
 from tests.nvml.fake import A100, MIG, TWO_RINGS, FakeClock, build, loaded, needs_compiler
 
@@ -107,6 +110,8 @@ def test_values_are_in_base_units_and_dcgm_in_its_own(tmp_path: Path) -> None:
     with bench(tmp_path, TWO_RINGS) as gpus:
         found = gpus.at(2)
     assert found["mc_gpu_utilisation_ratio", of(0)] == 0.88
+    assert found["mc_gpu_dram_active_ratio", of(0, source="gpm")] == 0.64
+    assert ("mc_gpu_dram_active_ratio", of(0, source="utilisation")) not in found
     assert found["mc_gpu_power_watts", of(0)] == 520
     assert found["mc_gpu_power_limit_watts", of(0)] == 700
     assert found["mc_gpu_energy_joules_total", of(0)] == 1000 + 2 * 520
@@ -133,7 +138,7 @@ def test_gpm_tells_what_lay_between_two_samples(tmp_path: Path) -> None:
     assert not [name for name, _ in first if "sm_active" in name or "PROF" in name]
     assert found["mc_gpu_sm_active_ratio", of(0)] == pytest.approx(0.4)
     assert dcgm(found, "DCGM_FI_PROF_SM_ACTIVE", 0) == pytest.approx(0.4)
-    assert found["mc_gpu_dram_active_ratio", of(0, source="gpm")] == 0.95
+    assert found["mc_gpu_dram_active_ratio", of(0, source="gpm")] == pytest.approx(0.95)
     assert dcgm(found, "DCGM_FI_PROF_NVLINK_TX_BYTES", 0) == 100 * MIB
 
 
@@ -369,3 +374,30 @@ def test_a_number_among_several_models_is_refused() -> None:
     order = {"CUDA_VISIBLE_DEVICES": "0", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
     assert visible(devices, order) == (devices[0],)
     assert visible(devices, {"CUDA_VISIBLE_DEVICES": uuid(1)}) == (devices[1],)
+
+
+def test_rules_read_what_the_exporter_says(tmp_path: Path) -> None:
+    """The two rings' scenario, sampled each half second: every fault in it is named, by its GPU."""
+    with bench(tmp_path, TWO_RINGS) as gpus:
+        rows = [
+            (1_700_000_000 + step / 2, name, its, value)
+            for step in range(19)
+            for (name, its), value in gpus.at(step / 2).items()
+        ]
+    frame = pd.DataFrame(
+        {
+            "time_unix_ns": [int(row[0] * 1e9) for row in rows],
+            "source": "gpu",
+            "name": [row[1] for row in rows],
+            "labels": [tuple(sorted(row[2])) for row in rows],
+            "value": [row[3] for row in rows],
+            "kind": "",
+        }
+    )
+    context = Context(fault=Telemetry(frame).window())
+    found = {symptom.name: symptom.seen for rule in RULES if (symptom := rule(context))}
+    assert found.keys() == {"gpu_errors", "gpu_throttled", "gpu_straggler", "gpu_bandwidth"}
+    assert found["gpu_errors"].startswith("GPU 6 gone")
+    assert found["gpu_throttled"].startswith("GPU 2")
+    assert found["gpu_straggler"].startswith("GPU 2")
+    assert found["gpu_bandwidth"].startswith("GPU 5")
