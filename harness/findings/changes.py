@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.metrics.catalogue.server import REQUESTS
 from harness.metrics.window import Telemetry, Window, quantile_of_buckets
 from harness.stats.shift import Shift, held_in_check, shift
 
@@ -157,13 +158,19 @@ def _quantities(
     telemetry: Telemetry, before: Floats, after: Floats
 ) -> Iterator[tuple[str, Labels, str, Floats, Floats]]:
     """Name, labels and what, with the values of the slices on both sides."""
-    names = set(telemetry.names)
+    names = set(_own_names(telemetry.names))
     for name in sorted(names, key=lambda name: (name.endswith("_bucket"), name)):
         base = name.removesuffix("_bucket")
         if base != name:
             yield from _histograms(telemetry, base, before, after)
         elif not name.endswith(_SKIPPED) and not _is_part(name, names):
             yield from _plain(telemetry, name, before, after)
+
+
+def _own_names(names: Sequence[str]) -> list[str]:
+    """Names of one vocabulary: the same quantity under a second name is no second finding."""
+    twice = ["llm:"] + (["vllm:"] if REQUESTS.name in names else [])
+    return [name for name in names if not name.startswith(tuple(twice))]
 
 
 def _is_part(name: str, names: set[str]) -> bool:

@@ -44,10 +44,14 @@ def check(context: Context) -> Symptom | None:
     strength, first = max(over, key=lambda pair: pair[0])
     held = figure(context, "share of the KV memory held", _held)
     told = f" {percent(held.value)} of the KV memory is held." if held else ""
-    amount = percent(first.value) if first is wait else number(first.value)
+    short = (
+        f"Requests wait {percent(first.value)} of their time for KV memory."
+        if first is wait
+        else f"{number(first.value)} evictions a request."
+    )
     return Symptom(
         name="kv_pressure",
-        seen=f"KV memory is short: {amount} {first.what}.{told}",
+        seen=f"{short}{told}",
         cause="The contexts in flight need more KV memory than there is.",
         fix=(
             "Use paged_kv instead of contiguous ranges, prefix_cache, or packed_state; give more "

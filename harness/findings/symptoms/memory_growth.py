@@ -1,4 +1,7 @@
-"""A process of the server holds more and more memory."""
+"""A process of the server holds more and more memory, and does not come to rest.
+
+A server that warms up grows too, less and less: caches and allocators fill to what the load needs.
+"""
 
 import itertools
 from typing import Final
@@ -17,7 +20,7 @@ LEAST_BYTES: Final = 32 << 20
 
 
 def check(context: Context) -> Symptom | None:
-    """Fires where each quarter of the time holds more than the one before, by 15 % in all."""
+    """Fires where each quarter holds more than the one before, by 15 % in all, to the end."""
     found = [
         (growth, process)
         for process in label_values(context.fault, HEAP.name, "process")
@@ -52,8 +55,9 @@ def _growth(window: Window | None, process: str) -> tuple[float, float, float] |
         return None
     edges = [round(times.size * part / N_PARTS) for part in range(N_PARTS + 1)]
     means = [float(values[a:b].mean()) for a, b in itertools.pairwise(edges)]
-    is_rising = all(a < b for a, b in itertools.pairwise(means))
+    steps = [b - a for a, b in itertools.pairwise(means)]
     grown = means[-1] - means[0]
-    if not is_rising or grown < LEAST_BYTES or grown / means[0] <= LIMIT:
+    is_going_on = min(steps) > 0 and steps[-1] >= grown / len(steps) / 2
+    if not is_going_on or grown < LEAST_BYTES or grown / means[0] <= LIMIT:
         return None
     return grown / means[0], means[0], means[-1]

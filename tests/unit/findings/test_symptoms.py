@@ -67,6 +67,18 @@ def test_every_rule_is_silent_where_nothing_was_scraped() -> None:
         assert [rule(given) for rule in RULES] == [None] * len(RULES)
 
 
+def test_a_server_that_warms_up_is_no_leak() -> None:
+    """Memory that doubles in the first half of the time and then stays is silent."""
+    grown = make_telemetry(
+        1, fault_at=10, heap_growth=6e6, later={50: {"heap": 540e6, "heap_growth": 0.0}}
+    )
+    assert diagnose(Context(fault=grown.window())).symptoms == ()
+    leaking = make_telemetry(1, fault_at=10, heap_growth=3e6)
+    assert [each.name for each in diagnose(Context(fault=leaking.window())).symptoms] == [
+        "memory_growth"
+    ]
+
+
 def test_the_figures_are_those_that_were_planted() -> None:
     """25 pauses a minute of 187 ms are 7.9 % of the time, against 8 of 4 ms in the normal one."""
     planted: dict[str, Any] = {"collections": 25 / 60, "gc_pause_s": 0.187}
