@@ -132,7 +132,8 @@ async def expose(*, is_open: bool, genai: bool = False) -> str:
     pauses = {"n_allocated": 900, "pauses": [(0, 2_000_000), (2, 30_000_000)]}
     metrics.engines.note_step("a", {"n_batch": 3, "gc": pauses})
     metrics.engines.note_step("a", {"n_batch": 0})
-    metrics.engines.note_gaps({("baseline", 10): 2, ("baseline", 0): 5}, 4_000_010)
+    gaps = {("baseline", 10): 2, ("baseline", 0): 5, ("accelerated", 2_000_010): 1}
+    metrics.engines.note_gaps(gaps, 4_000_010)
     journal = Journal()
     queue = JournalQueue(journal)
     journal.n_failed, queue.n_waits, queue._n_queued, queue._n_begun = 4, 6, 9, 2
@@ -157,6 +158,7 @@ def samples(families: list[Any]) -> Samples:
 def test_every_catalogued_series_has_its_type_help_and_value(*, is_open: bool) -> None:
     """Prometheus' own parsers read each family as the catalogue describes it, in both formats."""
     text = asyncio.run(expose(is_open=is_open))
+    assert ("# UNIT mc_accel_ttft_seconds seconds\n" in text) == is_open
     parsed = list((parse_open if is_open else parse_text)(text))
     families = {family.name: family for family in parsed}
     wanted = (*SERVER_METRICS, *(() if is_open else VLLM_METRICS))
@@ -238,8 +240,8 @@ def test_vllm_s_names_add_pools_and_paths_up() -> None:
         ("vllm:prefix_cache_hits_total", NAME): 96,
         ("vllm:num_preemptions_total", NAME): 6,
         ("vllm:time_to_first_token_seconds_sum", NAME): 0.01,
-        ("vllm:inter_token_latency_seconds_sum", NAME): 0.008,
-        ("vllm:inter_token_latency_seconds_count", NAME): 2,
+        ("vllm:inter_token_latency_seconds_sum", NAME): 0.01,
+        ("vllm:inter_token_latency_seconds_count", NAME): 3,
         ("vllm:e2e_request_latency_seconds_sum", NAME): 0.02,
         ("vllm:request_queue_time_seconds_sum", NAME): 0.004,
         ("vllm:request_queue_time_seconds_count", NAME): 1,
