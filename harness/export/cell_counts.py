@@ -25,6 +25,8 @@ COLUMNS: Final = (
 )  # fmt: skip
 """What is read of a row."""
 OK_OUTCOMES: Final = frozenset(outcome.value for outcome in Outcome if outcome.is_ok)
+NO_FAILURE: Final = OK_OUTCOMES | {Outcome.CANCELLED.value}
+"""What a stop of ours cancelled says nothing of the target."""
 TOKENS: Final = (
     (catalogue.LOAD_PROMPT_TOKENS, "n_prompt_tokens"),
     (catalogue.LOAD_OUTPUT_TOKENS, "n_output_tokens"),
@@ -69,7 +71,7 @@ class CellCounts:
             catalogue.LOAD_REQUESTS,
             [Point((*labels, outcome), n) for outcome, n in sorted(self._outcomes.items())],
         )
-        n_failed = sum(n for outcome, n in self._outcomes.items() if outcome not in OK_OUTCOMES)
+        n_failed = sum(n for outcome, n in self._outcomes.items() if outcome not in NO_FAILURE)
         yield catalogue.LOAD_FAILURES, [Point(labels, n_failed)]
         for metric, n in self._tokens.items():
             yield metric, [Point(labels, n)]

@@ -38,7 +38,9 @@ LOAD_REQUESTS: Final = counter(
     "outcome",
 )
 LOAD_FAILURES: Final = counter(
-    "mc_load_failures_total", "Requests recorded that did not come whole.", *CELL_LABELS
+    "mc_load_failures_total",
+    "Requests recorded that did not come whole; those that a stop of ours cancelled are none.",
+    *CELL_LABELS,
 )
 LOAD_PROMPT_TOKENS: Final = counter(
     "mc_load_prompt_tokens_total", "Prompt tokens of requests that came whole.", *CELL_LABELS

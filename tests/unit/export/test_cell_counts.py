@@ -91,16 +91,21 @@ def test_warm_up_counts_nowhere() -> None:
 
 
 def test_failures_count_by_outcome_and_have_no_latency() -> None:
-    """A refused request is a request, a failure and a lag; it has no part in TTFT or tokens."""
+    """A refused request is a request, a failure and a lag; it has no part in TTFT or tokens.
+
+    What a stop of ours cancelled is a request and no failure.
+    """
     refused = make_record(outcome=Outcome.REJECTED, first_token_ns=None, n_prompt_tokens=None)
     cut = make_record(outcome=Outcome.TRUNCATED)
-    found = samples_of(make_record(), refused, cut, cut)
+    ours = make_record(outcome=Outcome.CANCELLED)
+    found = samples_of(make_record(), refused, cut, cut, ours)
     assert found["mc_load_requests_total", of(outcome="ok_length")] == 1
     assert found["mc_load_requests_total", of(outcome="rejected")] == 1
     assert found["mc_load_requests_total", of(outcome="truncated")] == 2
+    assert found["mc_load_requests_total", of(outcome="cancelled")] == 1
     assert found["mc_load_failures_total", of()] == 3
     assert found["mc_load_ttft_seconds_count", of()] == 1
-    assert found["mc_load_dispatch_lag_seconds_count", of()] == 4
+    assert found["mc_load_dispatch_lag_seconds_count", of()] == 5
     assert found["mc_load_output_tokens_total", of()] == 4
 
 

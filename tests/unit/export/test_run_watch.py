@@ -101,7 +101,9 @@ def test_the_running_cell_and_the_users_are_those_of_the_progress_file(
     run.write_json("progress.json", {"cell": "c02", "users": 7})
     found = samples(watch)
     assert found["locust_user_count", labels()] == 7
-    assert _running(found) == {"prompt_tokens=128 accelerated=false": 1}
+    assert _running(found) == {("prompt_tokens=128 accelerated=false", "baseline"): 1}
+    run.write_json("progress.json", {"cell": "c01", "users": 7})
+    assert _running(samples(watch)) == {("prompt_tokens=64 accelerated=true", "accelerated"): 1}
     assert found["mc_load_up", labels(run="run-1")] == 1
     assert found["mc_load_planned_requests", labels(run="run-1")] == 4 * (8 + 2 * 2)
     info = labels(run="run-1", scenario="small", service="chat", version="unknown",
@@ -113,12 +115,15 @@ def test_the_running_cell_and_the_users_are_those_of_the_progress_file(
     assert ended["mc_load_up", labels(run="run-1")] == 0
 
 
-def _running(found: Samples) -> dict[str, float]:
-    """Cells that are not 0, by their factors."""
+def _running(found: Samples) -> dict[tuple[str, str], float]:
+    """Cells that are not 0, by their factors and path."""
     cells = [key for key in found if key[0] == "mc_load_cell_running"]
     assert len(cells) == 4
-    return {dict(where)["factors"]: found[name, where] for name, where in cells
-            if found[name, where]}  # fmt: skip
+    return {
+        (dict(where)["factors"], dict(where)["path"]): found[name, where]
+        for name, where in cells
+        if found[name, where]
+    }
 
 
 def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
