@@ -154,6 +154,7 @@ def _on_init(environment: Any, runner: Any, web_ui: Any, **_kwargs: Any) -> None
         if web_ui is None:
             _open_run(environment)
         else:
+            RunMetrics(environment.parsed_options.metrics_port).kill()  # taken? now, not at a start
             fill_form(environment)
             is_on = partial(_is_on, runner)
             web_ui.app.before_request(partial(answer_refusal, environment, is_on))

@@ -5,6 +5,7 @@ import re
 import signal
 import urllib.parse
 import urllib.request
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -135,3 +136,30 @@ def assert_refusals_name_what_is_wrong(page: Page) -> None:
         assert answer["success"] is False
         assert words in answer["message"]
     assert len(page.process.run_folders) == 1
+
+
+def test_each_run_of_the_page_has_its_metrics_on_the_same_port(tmp_path: Path) -> None:
+    """The port answers while a run goes on, with that run's id; the next run takes it over."""
+    port = free_port()
+    with (
+        truth_server() as truth,
+        Page(tmp_path, truth, "--metrics-port", str(port), values=scenario_values()) as page,
+    ):
+        for n_runs in (1, 2):
+            assert page.start(truth.url)["success"]
+            wait_for(partial(_has_ended, page, n_runs, port))
+            wait_for(lambda: page.stats()["state"] == "stopped")
+
+
+def _has_ended(page: Page, n_runs: int, port: int) -> bool:
+    """Whether this run of the page has, by its own metrics."""
+    runs = page.process.run_folders
+    return len(runs) == n_runs and f'mc_load_up{{run="{runs[-1].name}"}} 0' in _metrics(port)
+
+
+def _metrics(port: int) -> str:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as reply:
+            return str(reply.read().decode())
+    except OSError:
+        return ""
