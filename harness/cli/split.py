@@ -1,6 +1,7 @@
 """`tailbreak split`: a batch over GPUs by their links, beside the even split."""
 
 import json
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -69,6 +70,9 @@ def split(
     from harness.stats.batch_split import Work, split_by_links, split_evenly
 
     check_folder("--json", json_file)
+    for option, number in (("--budget-us", budget_us), ("--sequence-us", sequence_us)):
+        if not math.isfinite(number):
+            raise SetupError(f"{option}: got {number}, allowed a number of microseconds")
     found = _topology(topology)
     links, host = _bandwidth(found), found.host_bytes_per_second
     work = Work(

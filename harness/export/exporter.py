@@ -6,6 +6,7 @@ from contextlib import contextmanager
 
 from prometheus_client import CollectorRegistry
 
+from harness.base.errors import SetupError
 from harness.export.nvml.collector import GpuCollector, MissingCollector
 from harness.export.nvml.events import Events
 from harness.export.nvml.failure import NvmlMissing
@@ -25,12 +26,12 @@ def exporter(
     """The registry while everything is sampled, and why there is no GPU in it, if there is none.
 
     Raises:
-        NvmlMissing: there is no NVML and a GPU is required.
+        SetupError: a GPU is required, and there is no NVML, or it shows none.
     """
     registry = CollectorRegistry()
     registry.register(ProcessCollector(lambda: watched))
     try:
-        with _gpus(registry, interval_s, environment):
+        with _gpus(registry, interval_s, environment, requires_gpu=requires_gpu):
             yield registry, None
     except NvmlMissing as missing:
         if requires_gpu:
@@ -41,9 +42,18 @@ def exporter(
 
 @contextmanager
 def _gpus(
-    registry: CollectorRegistry, interval_s: float, environment: Mapping[str, str]
+    registry: CollectorRegistry,
+    interval_s: float,
+    environment: Mapping[str, str],
+    *,
+    requires_gpu: bool,
 ) -> Iterator[None]:
     with nvml(environment) as devices:
+        if requires_gpu and not devices:
+            raise SetupError(
+                "no GPU can be read: NVML is there and shows none; CUDA_VISIBLE_DEVICES="
+                f"{environment.get('CUDA_VISIBLE_DEVICES', '(not set)')}"
+            )
         events = Events(devices)
         sampler = Sampler(devices, events, interval_s)
         events.start()

@@ -65,6 +65,14 @@ def test_a_required_gpu_that_is_missing_ends_it() -> None:
     assert "Traceback" not in ended.stderr
 
 
+def test_a_required_gpu_that_nobody_may_see_ends_it() -> None:
+    """NVML shows eight, `CUDA_VISIBLE_DEVICES` none: exit code 2, and the variable is told."""
+    hidden = environment(TWO_RINGS) | {"CUDA_VISIBLE_DEVICES": "-1"}
+    ended = run("--once", "--require-gpu", env=hidden)
+    assert ended.returncode == 2
+    assert "CUDA_VISIBLE_DEVICES=-1" in ended.stderr
+
+
 @pytest.mark.parametrize(
     ("options", "told"),
     [
@@ -129,6 +137,23 @@ def test_a_batch_is_split_by_the_topology_that_was_written(tmp_path: Path) -> No
     assert sum(sum(group["pieces"]) for group in groups) == 251
     assert value["speed_up"] == value["even"]["total_s"] / value["by_links"]["total_s"] > 1
     assert f"{value['speed_up']:.2f} times" in told.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (("--batch", "0"), "--batch"),
+        (("--batch", "8", "--budget-us", "nan"), "--budget-us"),
+        (("--batch", "8", "--topology", "none.json"), "none.json"),
+        (("--batch", "8", "--json", "none/split.json"), "none"),
+    ],
+)
+def test_a_bad_split_is_told(options: tuple[str, ...], told: str) -> None:
+    """Which option, exit code 2, no trace."""
+    ended = verb("split", *options)
+    assert ended.returncode == 2
+    assert told in ended.stderr
+    assert "Traceback" not in ended.stderr
 
 
 def test_a_machine_without_gpus_has_no_topology() -> None:

@@ -7,7 +7,7 @@ import pynvml
 
 from harness.export.nvml.failure import Lost, require_there
 
-NOT_A_GPU: Final = -1
+UNREADABLE: Final = (pynvml.NVMLError, Lost, UnicodeDecodeError)
 MIG_WORD: Final = " MIG "
 
 
@@ -40,15 +40,20 @@ class Device:
 
 def read_devices() -> tuple[Device, ...]:
     """Every GPU, each before its MIG instances; one that does not answer has no UUID."""
-    found = []
-    for gpu in range(pynvml.nvmlDeviceGetCount()):
-        try:
-            device = _gpu(gpu)
-        except (pynvml.NVMLError, Lost):
-            found.append(Device(handle=None, parent=None, gpu=gpu, uuid="", model=""))
-            continue
-        found += [device, *_instances(device)]
-    return tuple(found)
+    return tuple(
+        device for gpu in range(pynvml.nvmlDeviceGetCount()) for device in _gpu_and_instances(gpu)
+    )
+
+
+def _gpu_and_instances(gpu: int) -> list[Device]:
+    try:
+        device = _gpu(gpu)
+    except UNREADABLE:
+        return [Device(handle=None, parent=None, gpu=gpu, uuid="", model="")]
+    try:
+        return [device, *_instances(device)]
+    except UNREADABLE:
+        return [device]
 
 
 def _gpu(gpu: int) -> Device:

@@ -217,6 +217,16 @@ def test_a_gpu_that_is_lost_at_the_start_has_no_uuid(tmp_path: Path) -> None:
     assert found["mc_gpu_up", labels(gpu="0", uuid="")] == 0
 
 
+def test_a_name_that_is_no_text_costs_that_gpu_only(tmp_path: Path) -> None:
+    """A model name that is not UTF-8: the GPU is told as down, nothing breaks."""
+    path = tmp_path / "scenario.txt"
+    path.write_bytes(b"gpus 2\n0 name \xff\xfe\n1 power 5000\n")
+    with bench(tmp_path, path) as gpus:
+        found = gpus.at(1)
+    assert found["mc_gpu_up", labels(gpu="0", uuid="")] == 0
+    assert found["mc_gpu_power_watts", of(1)] == 5
+
+
 def test_events_are_counted_by_code(tmp_path: Path) -> None:
     """Two XID 79 and one XID 48 of GPU 3, a P-state change of GPU 2, each once."""
     with bench(tmp_path, TWO_RINGS) as gpus:
