@@ -1,5 +1,7 @@
 """Times as people write them, and what is no time."""
 
+import time
+
 import pytest
 import typer
 
@@ -26,6 +28,18 @@ def test_times_in_every_spelling(text: str, start: float, end: float) -> None:
             read_range(text, "--fault", NOW)
     else:
         assert read_range(text, "--fault", NOW) == (start, end)
+
+
+def test_a_time_without_a_zone_is_utc_wherever_it_is_typed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The machine's own zone decides nothing."""
+    with monkeypatch.context() as patched:
+        patched.setenv("TZ", "America/New_York")
+        time.tzset()
+        found = read_range("2027-01-15T07:00:00..2027-01-15T08:00:00", "--fault", NOW)
+    time.tzset()
+    assert found == (NOW - 3600, NOW)
 
 
 @pytest.mark.parametrize("text", ["", "now", "a..b", "-15..now", "-5m", "1..2", "-1y..now", "9..."])

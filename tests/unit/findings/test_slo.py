@@ -72,6 +72,13 @@ def test_failed_requests_are_bad_ones() -> None:
     assert all(math.isclose(value, 0.9, abs_tol=0.02) for value in good)
 
 
+def test_a_share_below_the_target_within_its_interval_is_undecided() -> None:
+    """1.5 % bad of 600 where 1 % is promised: below, but not surely."""
+    judged = judge(failing(66))
+    assert all(each.good and each.good.value and each.good.value < 0.99 for each in judged)
+    assert {each.verdict for each in judged} == {"undecided"}
+
+
 def test_availability_is_judged_over_the_whole_run() -> None:
     """Both cells together: 1,200 requests of which none failed keep 99.5 %."""
     (kept,) = judge(metric="availability", limit_s=None, target=0.995)
