@@ -11,16 +11,16 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from tools import server_metrics_cost
 from tools.bench_exporters.gpu_exporter import measure_gpus
 from tools.bench_exporters.load_page import measure_page
 from tools.bench_exporters.load_run import compare_runs
+from tools.bench_exporters.server_metrics import measure_server
 from tools.bench_server.table import Table
 
 PARTS: dict[str, Callable[[int], tuple[Table, ...]]] = {
     "page": lambda n_blocks: (measure_page(n_blocks),),
     "run": lambda n_blocks: (compare_runs(n_blocks),),
-    "server": server_metrics_cost.measure,
+    "server": measure_server,
     "gpu": lambda n_blocks: (measure_gpus(n_blocks),),
 }
 """Each takes the number of blocks and returns its tables."""

@@ -1,13 +1,11 @@
 """What the server's metrics cost: processor time per token with and without, and per scrape.
 
 Counting is compared on the two ends of a link, each with and without it, in turns; what a token
-costs the server in all is measured beside it, on a real one with 16 streams. Run it:
-`python -m tools.server_metrics_cost [--blocks N]`.
+costs the server in all is measured beside it, on a real one with 16 streams.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import http.client
 import statistics
@@ -116,7 +114,7 @@ def scrape_ms(url: str, pid: int, path: str, headers: dict[str, str]) -> float:
     return 1e3 * spent / N_SCRAPES
 
 
-def measure(n_blocks: int) -> tuple[Table, Table]:
+def measure_server(n_blocks: int) -> tuple[Table, Table]:
     """Measure both tables."""
     options = ServerOptions(port=0, max_num_seqs=N_STREAMS, kv_tokens=16384, threads=1)
     with start_server(options) as server:
@@ -156,14 +154,3 @@ def measure(n_blocks: int) -> tuple[Table, Table]:
     for name in ("text", "OpenMetrics"):
         page.add(name, f"{statistics.median(ms for each, ms in scrapes if each == name):.2f}")
     return tokens, page
-
-
-def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--blocks", type=int, default=6, help="repetitions (default 6)")
-    measure(parser.parse_args().blocks)
-
-
-if __name__ == "__main__":
-    main()
