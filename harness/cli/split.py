@@ -61,7 +61,7 @@ def split(
 
     Islands of linked GPUs share the batch so that the slowest is as fast as can be; each runs
     micro-batches whose exchange fits the budget and hides behind the next one's work. Beside it the
-    same shares in one piece, and one ring over all GPUs by number. The times are those of a model
+    same shares whole, and one ring over all GPUs by number. The times are those of a model
     of bandwidth and latency, not measured (docs/telemetry.md).
 
     Example: tailbreak split --batch 250 --topology topology.json
@@ -84,16 +84,13 @@ def split(
             f"--topology {topology}: {'; '.join(chosen.caveats)}; give host_bytes_per_second"
         )
     even = split_evenly(links, host, batch, work)
-    splits = {"by links": chosen, "one piece": chosen.in_one_piece(), "even": even}
+    splits = {"links": chosen, "whole": chosen.in_one_piece(), "even": even}
     _show(splits, batch, len(found.gpus))
     if json_file is not None:
         value = {
             "schema": 1,
             "batch": batch,
-            **{
-                name.replace(" ", "_"): None if each is None else _value(each)
-                for name, each in splits.items()
-            },
+            **{name: None if each is None else _value(each) for name, each in splits.items()},
             "speed_up": None if even is None else even.total_s / chosen.total_s,
         }
         json_file.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
@@ -163,12 +160,12 @@ def _show(splits: "dict[str, Split | None]", batch: int, n_gpus: int) -> None:
             table.add_row(*(Text(cell) for cell in (name, *_cells(share))))
     console = Console()
     console.print(table)
-    chosen, even = splits["by links"], splits["even"]
+    chosen, even = splits["links"], splits["even"]
     if even is None:
         console.print("Even split: no bandwidth over the host is known, so no time can be told.")
     elif chosen is not None:
         ratio = even.total_s / chosen.total_s
-        console.print(f"The even split takes {ratio:.2f} times as long as that by links.")
+        console.print(f"The even split takes {ratio:.2f} times as long as the one by links.")
     for caveat in chosen.caveats if chosen else ():
         console.print(Text(f"Caveat: {caveat}."))
 

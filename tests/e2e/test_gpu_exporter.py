@@ -132,10 +132,10 @@ def test_a_batch_is_split_by_the_topology_that_was_written(tmp_path: Path) -> No
     verb("split", "--batch", "251", "--topology", "live", "--json", str(by_live))
     value = json.loads(by_file.read_text())
     assert value == json.loads(by_live.read_text())
-    groups = value["by_links"]["groups"]
+    groups = value["links"]["groups"]
     assert [sorted(group["gpus"]) for group in groups] == [[0, 1, 2, 3], [4, 5, 6, 7]]
     assert sum(sum(group["pieces"]) for group in groups) == 251
-    assert value["speed_up"] == value["even"]["total_s"] / value["by_links"]["total_s"] > 1
+    assert value["speed_up"] == value["even"]["total_s"] / value["links"]["total_s"] > 1
     assert f"{value['speed_up']:.2f} times" in told.stdout
 
 
