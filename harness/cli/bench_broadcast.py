@@ -1,6 +1,7 @@
 """`tailbreak bench broadcast`: one rank's vector to all, and what a busy memory does to it."""
 
 import json
+import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
@@ -54,9 +55,10 @@ def broadcast(
     Example: tailbreak bench broadcast --ranks 2,4 --json broadcast.json
     """
     from kernels.bench.broadcasts import time_broadcasts
+    from kernels.bench.machine import other_work
 
     check_folder("--json", json_file)
-    counts = _counts(ranks)
+    counts, load_average = _counts(ranks), os.getloadavg()[0]
     n_rounds, slice_s, sizes = (6, 0.02, SIZES[:2]) if quick else (20, 0.1, SIZES)
     try:
         rows = [
@@ -69,10 +71,12 @@ def broadcast(
     except RuntimeError as error:
         raise SetupError(str(error)) from error
     _print_settings(settings)
+    print(other_work(load_average))
     if json_file is not None:
         told = {
             "schema": 1,
             "seed": seed,
+            "load_average": load_average,
             "rows": [_row(row) for row in rows],
             "under_load": settings,
         }

@@ -56,11 +56,19 @@ def tell(machine: dict[str, Any]) -> Iterator[str]:
             f"{int(size) / MIB:g} MiB {rate / 1e9:.0f}" for size, rate in rates.items()
         )
         yield f"memory read by {n_threads} thread{'s' * (n_threads != '1')}, GB/s: {told}"
-    if machine["load_average"] > QUIET_LOAD * machine["n_cores"]:
-        yield (
-            f"not quiet: load average {machine['load_average']:.1f} on {machine['n_cores']} cores; "
-            "trust ratios, not milliseconds"
-        )
+    told = other_work(machine["load_average"])
+    if told:
+        yield told
+
+
+def other_work(load_average: float) -> str:
+    """What a busy machine does to figures; empty on a quiet one."""
+    if load_average <= QUIET_LOAD * cores():
+        return ""
+    return (
+        f"not quiet: load average {load_average:.1f} on {cores()} cores; "
+        "trust ratios, not milliseconds"
+    )
 
 
 def _processor() -> str:

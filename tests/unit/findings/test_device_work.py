@@ -17,6 +17,7 @@ def test_a_device_is_counted_within_its_steps() -> None:
             Event("step", "step 1", 10.0, 1.0),
             Event("step", "step 2", 12.0, 1.0),
             Event("kernel", "a", 10.0, 0.4),
+            Event("kernel", "inside a", 10.05, 0.1),
             Event("kernel", "b", 10.2, 0.4),
             Event("kernel", "c", 12.5, 0.2),
             Event("copy", "host to device", 12.1, 0.1, 1000),
@@ -27,9 +28,9 @@ def test_a_device_is_counted_within_its_steps() -> None:
         )
     )
     assert work is not None
-    assert (work.where, work.n_units, work.n_steps, work.time_s) == ("device", 3, 2, 2.0)
-    assert work.units_per_s == 1.5
-    assert work.unit_median_s == pytest.approx(0.4)
+    assert (work.where, work.n_units, work.n_steps, work.time_s) == ("device", 4, 2, 2.0)
+    assert work.units_per_s == 2
+    assert work.unit_median_s == pytest.approx(0.3)
     assert work.busy_share == pytest.approx(0.8 / 2)
     assert work.longest_gap_s == pytest.approx(12.5 - 10.6)
     down, up = work.copies["device to host"], work.copies["host to device"]

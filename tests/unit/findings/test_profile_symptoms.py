@@ -82,6 +82,15 @@ def test_the_figures_are_those_of_the_plant() -> None:
     assert rewards.evidence[1].value == 16
 
 
+@pytest.mark.parametrize(("n_tiny", "named"), [(90, []), (120, ["tiny_kernels"])])
+def test_a_short_run_of_tiny_kernels_is_no_symptom(n_tiny: int, named: list[str]) -> None:
+    """What a sampler launches in a row is no loop over pairs."""
+    events = [Event("kernel", "gemm", 0.0, 1e-3)]
+    events += [Event("kernel", f"k{i % 3}", 1e-3 + i * 1e-5, 5e-6) for i in range(n_tiny)]
+    events.append(Event("kernel", "gemm", 1e-3 + n_tiny * 1e-5, 1e-3))
+    assert found(to_frame(events)) == named
+
+
 def test_rewards_without_steps_are_not_judged() -> None:
     """Calls a step cannot be told where no step is."""
     events = loop(1, "repeated_rewards").query("category != 'step'")

@@ -57,10 +57,10 @@ def test_the_wait_is_the_early_ranks_and_the_cause_the_late_ones() -> None:
 
 def test_a_wait_under_other_work_is_hidden() -> None:
     """Of a wait of 4 s, kernels that overlap each other cover 1.5 s."""
-    kernels = [Event("kernel", "a", 1.0, 1.0), Event("kernel", "b", 1.5, 0.2),
-               Event("kernel", "c", 3.5, 5.0)]  # fmt: skip
-    early = profile(0, [reduce(0.0, 5.0), *kernels])
-    late = profile(1, [reduce(4.0, 5.0)])
+    kernels = [Event("kernel", "before", 1.0, 3.0), Event("kernel", "a", 11.0, 1.0),
+               Event("kernel", "b", 11.5, 0.2), Event("kernel", "c", 13.5, 5.0)]  # fmt: skip
+    early = profile(0, [reduce(10.0, 15.0), *kernels])
+    late = profile(1, [reduce(14.0, 15.0)])
     first, second = rank_table([early, late]).rows
     assert first.wait_s == 4.0
     assert first.hidden_s == pytest.approx(1.5)
@@ -133,6 +133,21 @@ def test_a_late_rank_is_the_straggler(seed: int) -> None:
 def test_ranks_alike_have_no_straggler(seed: int) -> None:
     """Jitter alone, as large as a twentieth of the loop, names nobody."""
     assert straggler_of(ranks(seed, late_s=0.0)) is None
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_one_long_pause_is_no_straggler(seed: int) -> None:
+    """A tenth of the time lost in one collective: costly, but no rank that is late every time."""
+    profiles = ranks(seed, late_s=0.0)
+    events = profiles[2].events
+    events.loc[events.index >= 40, "start_s"] += 0.2
+    for each in (profiles[0], profiles[1], profiles[3]):
+        is_there = each.events.index == 40
+        each.events.loc[is_there, "duration_s"] += 0.2
+        each.events.loc[each.events.index > 40, "start_s"] += 0.2
+    table = rank_table(profiles)
+    assert table.rows[2].saves_s > 0.05 * table.span_s
+    assert straggler.check(Context(ranks=table.meetings)) is None
 
 
 def test_a_lateness_that_costs_nothing_is_no_straggler() -> None:

@@ -116,6 +116,16 @@ def test_the_trace_does_not_depend_on_how_it_is_cut(
     assert read(EVENTS).events.drop(columns="rank").equals(whole.drop(columns="rank"))
 
 
+def test_a_number_that_is_cut_is_read_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its first digits are a number too: only what follows shows that it has ended."""
+    monkeypatch.setattr(chrome_trace, "CHUNK", 1)
+    for n in range(1, 30):
+        head: dict[str, Any] = {}
+        text = f'{{"{"k" * n}": 1234567890123, "traceEvents": []}}'
+        assert not list(chrome_trace.read_events(io.StringIO(text), "a", head))
+        assert head == {"k" * n: 1234567890123}
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
