@@ -1,5 +1,6 @@
 """Rows of a run counted by cell, in whatever pieces they come."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -26,15 +27,14 @@ class RunCounts:
             each["number"]: each.get("realtime_minus_monotonic_ns") for each in about["sessions"]
         }
         self.n_rows = 0
-        self.cells: dict[str, CellCounts] = {}
+        self.cells = defaultdict[str, CellCounts](CellCounts)
 
     def add(self, table: pa.Table) -> None:
         """Count rows, each once: the caller gives none twice."""
         self.n_rows += table.num_rows
         rows = table.select(COLUMNS).to_pandas()
         for cell, each in rows[~rows["is_warmup"].astype(bool)].groupby("cell", sort=False):
-            counts = self.cells.setdefault(str(cell), CellCounts())
-            counts.add(each, list(self._traces(each)))
+            self.cells[str(cell)].add(each, list(self._traces(each)))
 
     def wall_s(self, session: int, monotonic_ns: float) -> float | None:
         """Seconds since the epoch of a stamp; None where the session's clock is not known."""

@@ -79,8 +79,9 @@ def iter_rows(run: RunFolder, n_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBat
 
 def n_compacted(run: RunFolder) -> int | None:
     """Rows of the compacted run; None where there is no such file, or none that can be read."""
+    parquet = run.path / PARQUET
     try:
-        return int(pq.read_metadata(run.path / PARQUET).num_rows)
+        return int(pq.read_metadata(parquet).num_rows) if parquet.is_file() else None
     except (pa.ArrowException, OSError):
         return None
 

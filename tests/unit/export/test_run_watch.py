@@ -1,6 +1,7 @@
 """A run folder followed: sessions and workers together, compaction, deletion, progress, the end."""
 
 import shutil
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from tests.make_records import SMALL, make_record, make_scenario
 from tests.prometheus_process import needs_prometheus, promtool
 
 OPENMETRICS = "application/openmetrics-text;version=1.0.0"
+PAGES = defaultdict[RunWatch, Page](Page)
 
 
 @pytest.fixture
@@ -53,8 +55,9 @@ def record(run: RunFolder, writer: str, *cells: str, session: int = 1) -> None:
 
 
 def samples(watch: RunWatch) -> Samples:
+    """What a scrape would get; one page is written again and again, as the exporter does it."""
     watch.refresh()
-    return read_samples(Page().write(watch.pieces(), OPENMETRICS)[0].decode())
+    return read_samples(PAGES[watch].write(watch.pieces(), OPENMETRICS)[0].decode())
 
 
 def n_requests(found: Samples) -> dict[str, float]:
