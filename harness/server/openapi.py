@@ -142,10 +142,20 @@ def _get(path: str) -> dict[str, Any]:
 
 
 def _get_text(path: str) -> dict[str, Any]:
-    content = {"text/plain": {"schema": {"type": "string"}}}
+    kinds = ("text/plain", "application/openmetrics-text")
+    content = {kind: {"schema": {"type": "string"}} for kind in kinds}
+    text_only = {
+        "name": "format",
+        "in": "query",
+        "required": False,
+        "description": "text for text format 0.0.4 whatever is accepted",
+        "schema": {"enum": ["text"]},
+    }
+    ok = {"200": {"description": "series", "content": content}}
     return {
         "operationId": path.strip("/"),
-        "responses": {"200": {"description": "series", "content": content}} | _refusals(408, 431),
+        "parameters": [text_only],
+        "responses": ok | _refusals(400, 408, 431),
     }
 
 

@@ -160,3 +160,5 @@ def test_the_description_has_every_field_and_this_servers_limits() -> None:
     assert '"maximum": 2048' in json.dumps(chat["properties"]["max_tokens"])
     assert '"exclusiveMaximum": 4096' in json.dumps(schemas["DetokenizeBody"])
     assert description["paths"]["/v1/infer"]["post"]["responses"]["429"]
+    (text_only,) = description["paths"]["/metrics"]["get"]["parameters"]
+    assert (text_only["name"], text_only["schema"]) == ("format", {"enum": ["text"]})
