@@ -17,6 +17,8 @@ from harness.metrics.catalogue.metric import Metric
 S: Final = Scope(())
 GPU: Final = ("instance", "gpu")
 GROUP: Final = "tailbreak"
+HELD_DOWN: Final = "!" + "|".join(gpu.HARMLESS_THROTTLES)
+"""Reasons to throttle that cost speed."""
 _WINDOW: Final = "1m"
 
 
@@ -83,7 +85,7 @@ ALERTS: Final = (
     ),
     Alert(
         name="TailbreakGpuThrottled",
-        expr=f"{S.max(gpu.GPU_THROTTLE, (*GPU, 'reason'), reason='!.*idle.*')} == 1",
+        expr=f"{S.max(gpu.GPU_THROTTLE, (*GPU, 'reason'), reason=HELD_DOWN)} == 1",
         hold="30s",
         severity="warn",
         summary="GPU {{ $labels.gpu }} at {{ $labels.instance }} is held down "

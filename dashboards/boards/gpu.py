@@ -13,6 +13,8 @@ S: Final = Scope(("job", "instance", "gpu"))
 GPU: Final = ("instance", "gpu")
 LINK: Final = (*GPU, "nvlink")
 NAME: Final = "GPU {{gpu}}"
+HELD_DOWN: Final = "!" + "|".join(gpu.HARMLESS_THROTTLES)
+"""Reasons to throttle that cost speed."""
 _LINK_RATE: Final = S.rate(gpu.NVLINK_BYTES, LINK)
 
 STATE: Final = Row(
@@ -134,11 +136,11 @@ WORK: Final = Row(
         ),
         states(
             "Throttled",
-            f"`{gpu.GPU_THROTTLE.name}`: while clocks are held down, and why; idleness is left "
-            "out. No row is good.",
+            f"`{gpu.GPU_THROTTLE.name}`: while clocks are held down, and why; idleness and "
+            "clocks that somebody set are left out. No row is good.",
             {
                 f"{NAME} {{{{reason}}}}": S.max(
-                    gpu.GPU_THROTTLE, (*GPU, "reason"), reason="!.*idle.*"
+                    gpu.GPU_THROTTLE, (*GPU, "reason"), reason=HELD_DOWN
                 )
                 + " == 1"
             },

@@ -7,13 +7,16 @@ from harness.findings.quantity import percent
 from harness.findings.symptoms.measure import figure, given, has_grown
 from harness.findings.symptoms.symptom import Context, Symptom
 from harness.findings.text import short
-from harness.metrics.catalogue.gpu import GPU_CLOCK, GPU_TEMPERATURE, GPU_THROTTLE
+from harness.metrics.catalogue.gpu import (
+    GPU_CLOCK,
+    GPU_TEMPERATURE,
+    GPU_THROTTLE,
+    HARMLESS_THROTTLES,
+)
 from harness.metrics.window import Window
 
 LIMIT: Final = 0.05
 """Share of the time."""
-HARMLESS: Final = frozenset({"gpu_idle", "applications_clocks", "sync_boost", "display_clock"})
-"""Idle, or as somebody set them."""
 GROWN: Final = 2.0
 
 
@@ -24,7 +27,7 @@ def check(context: Context) -> Symptom | None:
     found = [
         (each, labels)
         for labels in context.fault.series(GPU_THROTTLE.name)
-        if labels.get("reason", "") not in HARMLESS
+        if labels.get("reason", "") not in HARMLESS_THROTTLES
         and (each := figure(context, "share of the time throttled", partial(_share, labels)))
         and each.value > LIMIT
         and has_grown(each, GROWN)

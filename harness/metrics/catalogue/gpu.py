@@ -106,6 +106,8 @@ GPU_CLOCK: Final = gauge(
 GPU_THROTTLE: Final = gauge(
     "mc_gpu_throttled", "1 while the clocks are held down for this reason, else 0.", *GPU, "reason"
 )
+HARMLESS_THROTTLES: Final = ("gpu_idle", "applications_clocks", "sync_boost", "display_clock")
+"""Reasons that hold clocks down as somebody set them, or because there is nothing to do."""
 GPU_PSTATE: Final = gauge("mc_gpu_performance_state", "Performance state, 0 the fastest.", *GPU)
 GPU_ECC: Final = counter(
     "mc_gpu_ecc_errors_total",
