@@ -37,6 +37,11 @@ def test_two_rings_are_read_as_they_are(tmp_path: Path) -> None:
     assert found.host_bytes_per_second == 16 * 3938e6
 
 
+def test_the_committed_file_is_this_machine(tmp_path: Path) -> None:
+    """`two_rings.json`, which the docs split a batch over, is what NVML tells."""
+    assert read_file(TWO_RINGS.with_suffix(".json")) == topology(tmp_path, TWO_RINGS)
+
+
 def test_a_link_that_is_down_is_not_counted(tmp_path: Path) -> None:
     """GPU 1's link 11 to GPU 0 is down from 3 s on: what both ends have is five."""
     assert pairs(topology(tmp_path, TWO_RINGS, 4))[0, 1].nvlinks == 5
