@@ -84,7 +84,7 @@ def _template(name: str) -> Rule:
         found = _variables(board).get(name)
         if found is None:
             yield f"{_where(board)}: no variable `{name}`"
-        elif not (found["multi"] and found["includeAll"] and found["allValue"]):
+        elif not (found["multi"] and found["includeAll"] and found.get("allValue")):
             yield f"{_where(board)}: `{name}` does not allow several and all"
 
     return rule
@@ -92,7 +92,7 @@ def _template(name: str) -> Rule:
 
 def _template_reload(board: Json) -> Iterator[str]:
     for name, each in _variables(board).items():
-        if each["type"] == "query" and each["refresh"] != 2:
+        if each["type"] == "query" and each.get("refresh") != 2:
             yield f"{_where(board)}: `{name}` is not read again when the time changes"
 
 

@@ -2,14 +2,14 @@
 
 Closed models: building a board through them and reading a rendered one back refuse every option
 that is not written here, where Grafana itself ignores a misspelt one in silence. Field names are
-Grafana's, in snake case. Null is Grafana's own default.
+Grafana's, in snake case. What is null is left out, so that Grafana's own default holds.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 from pydantic.alias_generators import to_camel
 
 
@@ -19,6 +19,12 @@ class Part(BaseModel):
     model_config = ConfigDict(
         frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True
     )
+    NULLS: ClassVar[frozenset[str]] = frozenset()
+    """Where null has a meaning of its own."""
+
+    @model_serializer(mode="wrap")
+    def _without_nulls(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {k: v for k, v in write(self).items() if v is not None or k in self.NULLS}
 
 
 class Source(Part):
@@ -54,6 +60,7 @@ class Target(Part):
 class Step(Part):
     """From this value on, this colour; the first step's value is null."""
 
+    NULLS = frozenset({"value"})
     color: str
     value: float | None
 
@@ -432,8 +439,9 @@ class TimeRange(Part):
 
 
 class Board(Part):
-    """A whole dashboard."""
+    """A whole dashboard; the null id keeps it from overwriting a stranger's."""
 
+    NULLS = frozenset({"id"})
     uid: str
     title: str
     description: str

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from dashboards.alerts import HELD_DOWN
 from dashboards.layout import Row, build, datasource, label
 from dashboards.panels import AMBER, GREEN, RED, graph, stat, states, table
 from dashboards.promql import Scope
@@ -12,9 +13,7 @@ from harness.metrics.catalogue import gpu
 S: Final = Scope(("job", "instance", "gpu"))
 GPU: Final = ("instance", "gpu")
 LINK: Final = (*GPU, "nvlink")
-NAME: Final = "GPU {{gpu}}"
-HELD_DOWN: Final = "!" + "|".join(gpu.HARMLESS_THROTTLES)
-"""Reasons to throttle that cost speed."""
+NAME: Final = "{{instance}} GPU {{gpu}}"
 _LINK_RATE: Final = S.rate(gpu.NVLINK_BYTES, LINK)
 
 STATE: Final = Row(

@@ -69,6 +69,14 @@ class Window:
         return max(self.scrape_s, round((self.end - self.start) / STEPS))
 
     @property
+    def times(self) -> list[float]:
+        """Every step of it."""
+        return [
+            self.start + n * self.step_s
+            for n in range(int((self.end - self.start) / self.step_s) + 1)
+        ]
+
+    @property
     def intervals(self) -> dict[str, str]:
         """Grafana's own variables; a rate needs four scrapes to be sure of two samples."""
         rate = max(4 * self.scrape_s, self.step_s + self.scrape_s)
@@ -116,7 +124,7 @@ def name_of(legend: str, labels: Mapping[str, str]) -> str:
 
 def _choices(board: Json) -> dict[str, str]:
     return {
-        each["name"]: each["allValue"] or str(each["current"]["value"])
+        each["name"]: each.get("allValue") or str(each["current"]["value"])
         for each in board["templating"]["list"]
     }
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from matplotlib.colors import to_hex
 from matplotlib.image import imread
@@ -103,6 +104,16 @@ def test_every_panel_is_drawn_with_its_values() -> None:
     assert "no data" not in texts
     lines = [line for axes in figure.axes for line in axes.lines]
     assert any(to_hex(line.get_color()) == "#0072b2" for line in lines)
+
+
+def test_a_gap_is_drawn_as_a_gap() -> None:
+    """Two scrapes that failed leave two steps without a value, and the line is broken there."""
+    window = Window(start=1000.0, end=1010.0)
+    times = tuple(t for t in window.times if t not in {1004.0, 1005.0})
+    ask = {"Users": [Line({}, times, (16.0,) * len(times))]}
+    figure = draw_board(RUN, answers_of(RUN, window, lambda q: ask.get(q.title, [])), window)
+    (drawn,) = (line for axes in figure.axes for line in axes.lines)
+    assert np.isnan(np.asarray(drawn.get_ydata())).tolist() == [4 <= n <= 5 for n in range(11)]
 
 
 def test_empty_panels_say_so(tmp_path: Path) -> None:
