@@ -1,5 +1,7 @@
 /* libnvidia-ml.so.1 without a GPU, for tests: values come from a scenario file (scenario.h), time
    from a clock file. -DOLD_LIBRARY leaves out what drivers before Hopper do not export. */
+#include <stddef.h>
+
 #include "nvml.h"
 #include "scenario.h"
 
@@ -301,8 +303,9 @@ API nvmlGpmMetricsGet(GpmMetrics *metrics) {
 }
 #endif
 
-/* Sizes of the structures, for the test that holds them against the binding's. */
+/* Sizes of the structures, for the test that holds them against the binding's; of the last one,
+   whose array grows from release to release, where the array begins. */
 __attribute__((visibility("default"))) const size_t fake_sizes[] = {
     sizeof(Utilization), sizeof(Memory), sizeof(MemoryV2), sizeof(PciInfo), sizeof(FieldValue),
-    sizeof(EventData), sizeof(GpmMetric), sizeof(GpmMetrics), sizeof(GpmSupport),
+    sizeof(EventData), sizeof(GpmMetric), sizeof(GpmSupport), offsetof(GpmMetrics, metrics),
 };

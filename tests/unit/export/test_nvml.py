@@ -99,10 +99,11 @@ def test_structures_are_as_large_as_the_bindings() -> None:
     theirs = [
         pynvml.c_nvmlUtilization_t, pynvml.c_nvmlMemory_t, pynvml.c_nvmlMemory_v2_t,
         pynvml.nvmlPciInfo_t, pynvml.c_nvmlFieldValue_t, pynvml.c_nvmlEventData_t,
-        pynvml.c_nvmlGpmMetric_t, pynvml.c_nvmlGpmMetricsGet_t, pynvml.c_nvmlGpmSupport_t,
+        pynvml.c_nvmlGpmMetric_t, pynvml.c_nvmlGpmSupport_t,
     ]  # fmt: skip
-    sizes = (ctypes.c_size_t * len(theirs)).in_dll(library, "fake_sizes")
-    assert list(sizes) == [ctypes.sizeof(each) for each in theirs]
+    *sizes, array_begins = (ctypes.c_size_t * (len(theirs) + 1)).in_dll(library, "fake_sizes")
+    assert sizes == [ctypes.sizeof(each) for each in theirs]
+    assert array_begins == pynvml.c_nvmlGpmMetricsGet_t.metrics.offset
 
 
 def test_values_are_in_base_units_and_dcgm_in_its_own(tmp_path: Path) -> None:
