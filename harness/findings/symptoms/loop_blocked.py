@@ -8,12 +8,12 @@ from harness.findings.symptoms.symptom import Context, Symptom
 from harness.metrics.catalogue.server import LOOP_LAG
 from harness.metrics.window import Window
 
-LIMIT_S: Final = 0.05
+LIMIT_S: Final = 0.1
 GROWN: Final = 2.0
 
 
 def check(context: Context) -> Symptom | None:
-    """Fires where the loop wakes over 50 ms late one time in a hundred, and later than usual."""
+    """Fires where the loop wakes over 100 ms late one time in a hundred, and later than usual."""
     lag = figure(context, "P99 of the event loop's lag", _p99, "s")
     if lag is None or lag.value <= LIMIT_S or not has_grown(lag, GROWN):
         return None

@@ -3,7 +3,7 @@
 from functools import partial
 from typing import Final
 
-from harness.findings.quantity import change, number
+from harness.findings.quantity import number
 from harness.findings.symptoms.measure import figure, given, ratio
 from harness.findings.symptoms.symptom import Context, Symptom
 from harness.metrics.catalogue.server import INFER_DURATION, PHASE_DURATION
@@ -27,16 +27,16 @@ def check(context: Context) -> Symptom | None:
     found = []
     for phase in PHASES:
         each = figure(context, f"{phase} a request", partial(_each, phase=phase), "s")
-        if each is not None and each.normal and each.value > GROWN * each.normal:
+        if each and each.normal is not None and each.value > GROWN * each.normal:
             found.append(((each.value - each.normal) / whole.normal, phase, each))
     rise, phase, each = max(found, key=lambda item: item[0], default=(0.0, "", None))
-    if each is None or each.normal is None or rise <= LIMIT:
+    if each is None or rise <= LIMIT:
         return None
     return Symptom(
         name="slow_phase",
         seen=(
             f"{phase} ({SERVER_PHASES[phase]}) takes {number(each.value * 1e3)} ms a request, "
-            f"{change(each.value / each.normal - 1)} of normal."
+            f"normally {number((each.normal or 0.0) * 1e3)} ms."
         ),
         cause="Longer contexts or larger batches, a slower path, or a slower machine.",
         fix="tailbreak run over prompt_tokens and concurrency says which; compare the versions.",
