@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.metrics.catalogue.gpu import DCGM_METRICS
 from harness.metrics.catalogue.server import REQUESTS
 from harness.metrics.window import Telemetry, Window, quantile_of_buckets
 from harness.stats.shift import Shift, held_in_check, shift
@@ -24,6 +25,8 @@ SHORTEST_S: Final = 1.0
 QUANTILES: Final = (0.5, 0.99)
 MAX_QUANTITIES: Final = 2000
 _SKIPPED: Final = ("_sum", "_created")
+_DCGM_COUNTERS: Final = frozenset(each.name for each in DCGM_METRICS if each.type == "counter")
+"""Exposed without a type, since their names do not end in `_total`."""
 
 Floats = NDArray[np.float64]
 Labels = tuple[tuple[str, str], ...]
@@ -181,7 +184,7 @@ def _is_part(name: str, names: set[str]) -> bool:
 def _plain(
     telemetry: Telemetry, name: str, before: Floats, after: Floats
 ) -> Iterator[tuple[str, Labels, str, Floats, Floats]]:
-    is_counter = telemetry.kind(name) == "counter" or name.endswith("_total")
+    is_counter = _is_counter(telemetry, name)
     for each in telemetry.series(name):
         slices = each.increases if is_counter else each.means
         a, b = slices(before), slices(after)
@@ -190,6 +193,13 @@ def _plain(
         if np.isfinite(a).any() or np.isfinite(b).any():
             labels = tuple(sorted(each.labels.items()))
             yield name, labels, "rate" if is_counter else "level", a, b
+
+
+def _is_counter(telemetry: Telemetry, name: str) -> bool:
+    """Whether a name only ever grows, also where its source did not say so."""
+    kind = telemetry.kind(name)
+    is_count = name.endswith("_count") and kind in {"summary", "histogram"}
+    return kind == "counter" or is_count or name.endswith("_total") or name in _DCGM_COUNTERS
 
 
 def _histograms(
@@ -225,4 +235,6 @@ def _quantile(
     counts = {bound: float(values[side][place]) for bound, values in buckets.items()}
     known: Sequence[float] = list(counts.values())
     value = quantile_of_buckets(counts, q) if not np.isnan(known).any() else None
-    return math.nan if value is None else value
+    if value is None:
+        return math.nan
+    return min(value, max((bound for bound in counts if bound != math.inf), default=math.nan))

@@ -5,11 +5,12 @@ from typing import Final
 
 MINUS: Final = "\u2212"
 TIMES: Final = "\u00d7"
+INFINITE: Final = "\u221e"
 
 
 def decimals_of(value: float, digits: int = 3) -> int:
     """Decimals that show `digits` significant digits of `value`."""
-    if value == 0.0:
+    if value == 0.0 or not math.isfinite(value):
         return 0
     lead = math.floor(math.log10(abs(value)))
     rounded = round(value, digits - 1 - lead)
@@ -19,7 +20,9 @@ def decimals_of(value: float, digits: int = 3) -> int:
 
 def fixed(value: float, decimals: int) -> str:
     """`value` with a typographic minus; never a negative zero."""
-    text = f"{value:.{decimals}f}"
+    text = f"{value:.{decimals}f}".replace("inf", INFINITE)
+    if text.endswith(INFINITE):
+        return text.replace("-", MINUS)
     if not float(text):
         text = text.lstrip("-")
     return text.replace("-", MINUS)

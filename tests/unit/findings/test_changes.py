@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 
 from harness.findings.changes import Change, find_changes
@@ -62,6 +63,56 @@ def test_what_is_in_one_time_only_is_told_apart() -> None:
     assert set(told) == {"x", "y"}
     assert (told["x"].normal, told["x"].fault, told["x"].effect) == (5.0, None, None)
     assert (told["y"].normal, told["y"].fault) == (None, 2.0)
+
+
+def test_noise_that_lasts_is_no_change() -> None:
+    """Of 200 gauges that wander (each slice 0.6 of the last), few have changed; untold by a test
+    that takes slices as independent, some 25 had.
+    """  # noqa: D205  one sentence
+    rng = np.random.default_rng(1)
+    steps = 0.8 * rng.standard_normal((200, 36))
+    for at in range(1, 36):
+        steps[:, at] += 0.6 * steps[:, at - 1]
+    tests = [shift(10 + each[:24], 10 + each[24:]) for each in steps]
+    assert sum(held_in_check([each.p for each in tests if each is not None])) <= 6
+
+
+def test_a_tail_beyond_the_last_bucket_is_the_last_bound_and_not_absent() -> None:
+    """From 50 ms to beyond the last bound of 1 s: P99 stands at that bound, as in Prometheus."""
+    rows = gauge("up", [1.0] * 80)
+    counts = {"0.1": 0, "1.0": 0, "+Inf": 0}
+    for second in range(80):
+        for le in counts if second < 40 else ("+Inf",):
+            counts[le] += 10
+        rows += [
+            Reading(second * S, "a", "t_bucket", (("le", le),), n, "histogram")
+            for le, n in counts.items()
+        ]
+    telemetry = Telemetry(to_readings(rows))
+    found = find_changes(telemetry.window((0, 39.5)), telemetry.window((40.5, 79)))
+    (tail,) = (each for each in found.ranked if each.what == "p99")
+    assert (tail.normal, tail.fault) == (pytest.approx(0.099), 1.0)
+    assert tail.has_changed
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("go_gc_duration_seconds_count", "summary"),
+        ("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", "unknown"),
+    ],
+)
+def test_a_total_that_is_not_called_one_is_told_by_its_rate(name: str, kind: str) -> None:
+    """As a level it would have risen from window to window, whatever happens."""
+    rows = [
+        Reading(second * S, "a", each, (), value, of)
+        for second in range(80)
+        for each, value, of in (("up", 1.0, "gauge"), (name, 3.0 * second, kind))
+    ]
+    telemetry = Telemetry(to_readings(rows))
+    found = find_changes(telemetry.window((0, 39.5)), telemetry.window((40.5, 79)))
+    (told,) = (each for each in found.ranked if each.name == name)
+    assert (told.what, told.normal, told.has_changed) == ("rate", pytest.approx(3), False)
 
 
 def test_windows_too_short_for_four_slices_say_nothing() -> None:

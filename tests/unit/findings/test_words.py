@@ -6,7 +6,7 @@ from harness.findings.finding import (
     Breakpoint,
     RankedComponent,
 )
-from harness.findings.quantity import many
+from harness.findings.quantity import change, many, number, percent
 from harness.findings.words import (
     break_sentence,
     break_sentences,
@@ -212,3 +212,9 @@ def test_many_quiet_curves_share_a_sentence() -> None:
 def test_a_noun_agrees_with_its_number(n: int, said: str) -> None:
     """One is singular, everything else plural, thousands are grouped."""
     assert many(n, "cell") == said
+
+
+def test_an_infinite_figure_is_a_word_and_no_error() -> None:
+    """A quantile beyond the last bucket is known to be larger only: that can be said, too."""
+    assert (number(float("inf")), percent(float("inf"))) == ("∞", "∞ %")
+    assert change(float("-inf")).endswith("\u221e %")
