@@ -11,6 +11,7 @@ import harness
 from harness.base.errors import ExitCode, TailbreakError
 from harness.cli.answers import answers
 from harness.cli.bench import bench
+from harness.cli.capture import capture
 from harness.cli.dashboards import dashboards
 from harness.cli.doctor import doctor
 from harness.cli.export import export
@@ -66,6 +67,7 @@ for _each in (
     export,
     exporter,
     scrape,
+    capture,
     incident,
     topology,
     split,
