@@ -194,8 +194,8 @@ def test_a_planted_fault_is_caught_in_the_act(tmp_path: Path) -> None:
         watching = subprocess.run(
             [
                 sys.executable, "-m", "harness.cli.main", "capture", "--url", server.url,
-                "--metric", "mc_accel_store_waiting_rows", "--pid", str(server.pid), "--seconds", "32",
-                "--out", str(tmp_path),
+                "--metric", "mc_accel_store_waiting_rows", "--pid", str(server.pid),
+                "--seconds", "32", "--out", str(tmp_path),
             ],
             env=ENVIRONMENT, capture_output=True, text=True, timeout=120, check=False,
         )  # fmt: skip
