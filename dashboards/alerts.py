@@ -20,6 +20,11 @@ GROUP: Final = "tailbreak"
 HELD_DOWN: Final = "!" + "|".join(gpu.HARMLESS_THROTTLES)
 """Reasons to throttle that cost speed."""
 _WINDOW: Final = "1m"
+_BAD: Final = S.rate(server.REFUSED_5XX, ("instance",), window=_WINDOW)
+_FINISHED: Final = S.rate(server.REQUESTS, ("instance",), window=_WINDOW)
+"""Not there before the first request ends well."""
+_LINK: Final = S.select(gpu.NVLINK_UP)
+"""0 also where nothing was ever connected."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +99,7 @@ ALERTS: Final = (
     ),
     Alert(
         name="TailbreakNvlinkDown",
-        expr=f"{S.select(gpu.NVLINK_UP)} == 0",
+        expr=f"{_LINK} == 0 and max_over_time({_LINK}[1d]) == 1",
         hold="10s",
         severity="page",
         summary="NVLink {{ $labels.nvlink }} of GPU {{ $labels.gpu }} at {{ $labels.instance }} "
@@ -131,10 +136,7 @@ ALERTS: Final = (
     ),
     Alert(
         name="TailbreakServerErrors",
-        expr=(
-            f"{S.rate(server.REFUSED_5XX, ('instance',), window=_WINDOW)} / "
-            f"{S.rate(server.REQUESTS, ('instance',), window=_WINDOW)} > 0.01"
-        ),
+        expr=f"{_BAD} / (({_FINISHED} + {_BAD}) or {_BAD}) > 0.01",
         hold="30s",
         severity="page",
         summary="{{ $labels.instance }} answers {{ $value | humanizePercentage }} of requests "

@@ -186,7 +186,8 @@ def _unanswered(objective: Objective, where: str, span: str) -> str:
         bad, total = load.LOAD_FAILURES.name, f"sum(rate({load.LOAD_REQUESTS.name}{where}[{span}]))"
         return f"sum(rate({bad}{where}[{span}])) / {total}"
     bad = f"sum(rate({server.REFUSED_5XX.name}{where}[{span}]))"
-    return f"{bad} / (sum(rate({server.REQUESTS.name}{where}[{span}])) + {bad})"
+    # A server that has not answered one request well has no series of requests yet.
+    return f"{bad} / ((sum(rate({server.REQUESTS.name}{where}[{span}])) + {bad}) or {bad})"
 
 
 def _selector(labels: dict[str, str], le: float | None = None) -> str:
