@@ -73,6 +73,11 @@ class RunWatch:
             version = (counts.n if counts else 0, is_running)
             yield Piece(cell.id, version, self._collect_cell(cell, counts, is_running=is_running))
 
+    @property
+    def damaged(self) -> list[str]:
+        """Shards that could not be followed to their end."""
+        return [name for name, tail in self._tails.items() if tail.is_damaged]
+
     def close(self) -> None:
         """Let go of every shard."""
         for tail in self._tails.values():

@@ -67,6 +67,8 @@ class RunPage:
             self._watch.is_up = False
             self._watch.refresh()
             self._linger.note_end(self._now())
+            for name in self._watch.damaged:
+                sys.stderr.write(f"{name}: damaged; not everything that it held was counted\n")
 
     @property
     def is_over(self) -> bool:

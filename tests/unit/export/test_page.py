@@ -1,13 +1,15 @@
 """A page put together from pieces says what prometheus-client says of all at once."""
 
 from collections.abc import Iterator
+from functools import partial
 
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import Metric as Family
+from prometheus_client.samples import Exemplar
 
 from harness.export.family import Point, families
 from harness.export.page import Page, Piece
-from harness.metrics.catalogue.load import CHUNKS, LOAD_REQUESTS, USERS
+from harness.metrics.catalogue.load import CHUNKS, LOAD_REQUESTS, LOAD_TTFT, USERS
 
 CELL = ("svc", "1", 'a "b"\\', "c00", "")
 OPENMETRICS = "application/openmetrics-text;version=1.0.0"
@@ -71,3 +73,23 @@ def test_a_piece_is_written_again_only_for_a_change() -> None:
     for _ in range(2):
         page.write([piece("run", None)], "")
     assert asked == ["c00"] * 3 + ["run"] * 2
+
+
+def test_series_that_come_and_go_are_written_as_they_are() -> None:
+    """New label values, fewer samples, an exemplar: each version reads as if it were the first."""
+    traced = Exemplar({"trace_id": "ab" * 16}, 0.01, 8.5)
+    versions = [
+        {LOAD_REQUESTS: [Point((*CELL, "ok"), 1)]},
+        {LOAD_REQUESTS: [Point((*CELL, "ok"), 2), Point((*CELL, "reset"), 1)]},
+        {LOAD_REQUESTS: [Point((*CELL, "ok"), 3), Point((*CELL, "cut"), 4)], USERS: [Point((), 2)]},
+        {USERS: [Point((), 2.5)]},
+        {LOAD_TTFT: [Point(CELL, 3, "_bucket", "0.1", traced), Point(CELL, 3, "_bucket", "+Inf")]},
+        {LOAD_TTFT: [Point(CELL, 3, "_bucket", "0.1"), Point(CELL, 4, "_bucket", "+Inf", traced)]},
+    ]
+    for accept in ("", OPENMETRICS):
+        page = Page()
+        for version, points in enumerate(versions):
+            piece = Piece("c00", version, partial(families, points))
+            written, _ = page.write([piece], accept)
+            assert written == choose_encoder(accept)[0](Whole(list(families(points))))
+            assert (b"# {trace_id=" in written) == (LOAD_TTFT in points and bool(accept))

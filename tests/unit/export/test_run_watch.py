@@ -94,6 +94,16 @@ def test_a_run_that_is_compacted_or_deleted_keeps_its_counts(
     assert n_requests(samples(watch)) == {"c00": 2, "c01": 1}
 
 
+def test_a_damaged_shard_is_named_and_the_others_go_on(run: RunFolder, watch: RunWatch) -> None:
+    """Rows that were acknowledged and are not there: the shard is told, the rest is counted."""
+    record(run, "session-1-load-0", "c00")
+    record(run, "session-1-load-1", "c00", "c01")
+    shard = run.shards / "session-1-load-0.arrows"
+    shard.write_bytes(shard.read_bytes()[:-2000])
+    assert n_requests(samples(watch)) == {"c00": 1, "c01": 1}
+    assert watch.damaged == ["session-1-load-0.arrows"]
+
+
 def test_the_running_cell_and_the_users_are_those_of_the_progress_file(
     run: RunFolder, watch: RunWatch
 ) -> None:
