@@ -1,6 +1,7 @@
 """Two nights of runs, backfilled into a Prometheus: the history board shows what reports say."""
 
 import json
+import os
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from harness.importers.prometheus_api import PrometheusApi, Series
 from harness.server.truth.process import start_truth
 from tests.cli_process import command
 from tests.e2e.truth_process import to_toml
+from tests.grafana_contract import TOKEN, Store, grafana
 from tests.prometheus_process import needs_prometheus, prometheus, promtool
 
 pytestmark = [pytest.mark.e2e, needs_prometheus]
@@ -56,8 +58,9 @@ SCENARIO: dict[str, Any] = {
 
 @dataclass(frozen=True, kw_only=True)
 class History:
-    """Two reports, and the panels of the board over the month that holds both."""
+    """Two reports, the second run, and the panels of the board over the hour that holds both."""
 
+    run: Path
     reports: tuple[dict[str, Any], dict[str, Any]]
     panels: dict[str, list[Series]]
 
@@ -88,7 +91,7 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> Iterator[History]:
     _backfill(shares, data)
     reports = [json.loads((run / "report.json").read_text()) for run in (first, second)]
     with prometheus(folder / "prometheus", {}) as running:
-        yield History(reports=(reports[0], reports[1]), panels=_panels(running.url))
+        yield History(run=second, reports=(reports[0], reports[1]), panels=_panels(running.url))
 
 
 def _run(runs: Path, scenario: Path, url: str, *options: str) -> Path:
@@ -192,3 +195,31 @@ def test_ratios_are_those_of_the_second_night(history: History) -> None:
                 bound="value",
             )  # fmt: skip
             assert _last(series) == each["ratio"]
+
+
+def _annotated(run: Path, url: str, environment: dict[str, str]) -> str:
+    done = subprocess.run(
+        command("dashboards", "annotate", str(run), "--url", url),
+        env=environment, capture_output=True, text=True, timeout=240, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_run_is_marked_in_a_grafana_once(history: History) -> None:
+    """The run, its segments, its break and its verdict are posted; a second call posts nothing."""
+    environment = {**os.environ, "GRAFANA_TOKEN": TOKEN}
+    with grafana(store := Store()) as url:
+        said = [_annotated(history.run, url, environment) for _ in range(2)]
+    n_segments = 8 * 2
+    assert len(store.annotations) == 1 + n_segments + 1 + 1
+    assert f"0 marks posted, {len(store.annotations)} were there" in said[1]
+    tags = {tag for each in store.annotations for tag in each["tags"]}
+    assert {"tailbreak", f"run:{history.run.name}", "breakpoint", "cell:c07"} <= tags
+    status = history.reports[1]["verdict"]["status"]
+    assert f"verdict:{status}" in tags
+    whole = store.annotations[0]
+    assert all(
+        whole["time"] <= each["time"] <= each["timeEnd"] <= whole["timeEnd"]
+        for each in store.annotations
+    )
