@@ -23,8 +23,6 @@ _WINDOW: Final = "1m"
 _BAD: Final = S.rate(server.REFUSED_5XX, ("instance",), window=_WINDOW)
 _FINISHED: Final = S.rate(server.REQUESTS, ("instance",), window=_WINDOW)
 """Not there before the first request ends well."""
-_LINK: Final = S.select(gpu.NVLINK_UP)
-"""0 also where nothing was ever connected."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +97,7 @@ ALERTS: Final = (
     ),
     Alert(
         name="TailbreakNvlinkDown",
-        expr=f"{_LINK} == 0 and max_over_time({_LINK}[1d]) == 1",
+        expr=f"{S.select(gpu.NVLINK_UP, peer='!')} == 0",
         hold="10s",
         severity="page",
         summary="NVLink {{ $labels.nvlink }} of GPU {{ $labels.gpu }} at {{ $labels.instance }} "
