@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
@@ -10,6 +11,7 @@ import typer
 
 from harness.base.errors import SetupError
 from harness.cli.result_file import check_folder
+from harness.cli.stages import stages
 
 if TYPE_CHECKING:
     from kernels.bench.broadcasts import Block, Row
@@ -60,16 +62,17 @@ def broadcast(
     check_folder("--json", json_file)
     counts, load_average = _counts(ranks), os.getloadavg()[0]
     n_rounds, slice_s, sizes = (6, 0.02, SIZES[:2]) if quick else (20, 0.1, SIZES)
+    loaded = sizes[:1] if quick else sizes
     try:
-        rows = [
-            row
-            for count in counts
-            for row in time_broadcasts(count, sizes, n_rounds=n_rounds, slice_s=slice_s)
-        ]
-        _print_rows(rows)
-        settings = _correlate(counts[0], sizes[:1] if quick else sizes, seed, slice_s, quick=quick)
+        with stages(len(counts) + len(loaded) * len(KINDS)) as say:
+            rows = []
+            for count in counts:
+                say(f"{count} ranks")
+                rows += time_broadcasts(count, sizes, n_rounds=n_rounds, slice_s=slice_s)
+            settings = _correlate(counts[0], loaded, seed, slice_s, say, quick=quick)
     except RuntimeError as error:
         raise SetupError(str(error)) from error
+    _print_rows(rows)
     _print_settings(settings)
     print(other_work(load_average))
     if json_file is not None:
@@ -94,7 +97,13 @@ def _counts(ranks: str) -> list[int]:
 
 
 def _correlate(
-    n_ranks: int, sizes: tuple[int, ...], seed: int, slice_s: float, *, quick: bool
+    n_ranks: int,
+    sizes: tuple[int, ...],
+    seed: int,
+    slice_s: float,
+    say: Callable[[str], None],
+    *,
+    quick: bool,
 ) -> list[dict[str, Any]]:
     """One setting a size and kind of load; r never over several of them."""
     import numpy as np
@@ -110,6 +119,7 @@ def _correlate(
     settings = []
     for n_bytes in sizes:
         for kind in KINDS:
+            say(f"{n_bytes:,} bytes, {kind} loaded")
             levels = np.random.default_rng(seed).permutation(turns).tolist()
             blocks = broadcast_under_load(
                 n_ranks, n_bytes, kind, levels, slice_s=2 * slice_s, n_loads=n_loads

@@ -1,9 +1,6 @@
 """`tailbreak bench kernels`: what each kernel costs, beside its peers and the memory's floor."""
 
 import json
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,9 +8,9 @@ import typer
 
 from harness.base.errors import SetupError
 from harness.cli.result_file import check_folder
+from harness.cli.stages import stages
 
 if TYPE_CHECKING:
-    from kernels.bench.case import Case
     from kernels.bench.study import Row
 
 
@@ -52,8 +49,10 @@ def kernels(
     check_folder("--png", png)
     cases = build_cases(_chosen(ops), is_quick=quick)
     about = machine.describe()
-    with _bar(len(cases)) as advance:
-        rows = list(run_cases(cases, QUICK if quick else FULL, advance))
+    with stages(len(cases)) as say:
+        rows = list(
+            run_cases(cases, QUICK if quick else FULL, lambda case: say(f"{case.op} {case.shape}"))
+        )
     _print(about, rows)
     if json_file is not None:
         value = {"schema": 1, "machine": about, "rows": [row.to_json() for row in rows]}
@@ -70,24 +69,6 @@ def _chosen(ops: str | None) -> list[str]:
     if unknown:
         raise SetupError(f"--ops: got {unknown[0]!r}, allowed {', '.join(OPS)}")
     return asked
-
-
-@contextmanager
-def _bar(total: int) -> Iterator[Callable[["Case"], None]]:
-    """A bar on stderr where someone watches; it says which case is being timed."""
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=total)
-        done = iter(range(total))
-        yield lambda case: bar.update(
-            task, completed=next(done), description=escape(f"{case.op} {case.shape}")
-        )
 
 
 def _print(about: dict[str, Any], rows: "list[Row]") -> None:

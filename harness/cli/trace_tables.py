@@ -41,6 +41,7 @@ def show_work(works: "dict[str, DeviceWork]") -> None:
     """A line a file, columns that are empty throughout left out."""
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     console = Console()
     for where, title in WORK_TITLES.items():
@@ -50,7 +51,7 @@ def show_work(works: "dict[str, DeviceWork]") -> None:
         for i in used:
             shown.add_column(WORK[i], justify="right" if i else "left", overflow="fold")
         for line in lines:
-            shown.add_row(*(line[i] for i in used))
+            shown.add_row(*(Text(line[i]) for i in used))
         if lines:
             console.print(shown)
     if works:
@@ -60,8 +61,10 @@ def show_work(works: "dict[str, DeviceWork]") -> None:
 def _work(file: str, work: "DeviceWork") -> list[str]:
     from pathlib import Path
 
+    from harness.findings.text import short
+
     return [
-        Path(file).name,
+        short(Path(file).name),
         f"{work.n_units:,}",
         f"{work.units_per_s:,.0f}",
         "-" if work.n_steps is None else f"{work.n_units / work.n_steps:.0f}",
@@ -82,15 +85,16 @@ def show_counters(file: str, rows: "Sequence[KernelRow]") -> None:
     from rich.text import Text
 
     from harness.findings.kernel_stalls import MEANINGS
+    from harness.findings.text import short
 
-    shown = Table(title=f"Kernels of {Path(file).name}")
+    shown = Table(title=Text(f"Kernels of {short(Path(file).name)}"))
     for head in COUNTERS:
         shown.add_column(head, justify="left" if head in {"kernel", COUNTERS[-1]} else "right")
     for row in rows[:MOST_KERNELS]:
         most = list(row.stalls.items())[:MOST_REASONS]
         rate = row.dram_bytes_per_s
         shown.add_row(
-            Text(row.kernel[:60]),
+            Text(short(row.kernel, 60)),
             str(row.n_launches),
             _ms(row.time_s),
             "-" if row.instructions_per_cycle is None else f"{row.instructions_per_cycle:.2f}",

@@ -11,6 +11,7 @@ import re
 from typing import IO, Final
 
 from harness.base.errors import RecordError
+from harness.findings.text import line
 from harness.importers.collective_names import of_kernel
 from harness.importers.csv_table import number, read_table
 from harness.importers.nsight_systems import LONGEST_NAME, TOOL
@@ -41,8 +42,8 @@ def read_nsight_csv(text: IO[str], file: str) -> Profile:
     columns = {_split(cell)[0]: (place, _split(cell)[1]) for place, cell in enumerate(header)}
     if not {"Start", "Duration"} <= set(columns):
         raise RecordError(
-            f"{file}: a report of nsys without times, columns {', '.join(header)[:200]}; allowed "
-            "`nsys stats --report cuda_gpu_trace --format csv` or cuda_api_trace"
+            f"{file}: a report of nsys without times, columns {line(', '.join(header), 200)}; "
+            "allowed `nsys stats --report cuda_gpu_trace --format csv` or cuda_api_trace"
         )
     name_at = columns["Name"][0]
     start_at, start_unit = _place(file, columns, "Start", SECONDS)
@@ -98,5 +99,5 @@ def _place(
 ) -> tuple[int, float]:
     place, unit = columns[name]
     if unit not in units:
-        raise RecordError(f"{file}: {name} in {unit!r}, allowed {', '.join(units)}")
+        raise RecordError(f"{file}: {name} in {unit[:20]!r}, allowed {', '.join(units)}")
     return place, units[unit]

@@ -80,6 +80,16 @@ def test_nsight_files_are_told_by_file(tmp_path: Path) -> None:
     assert found["ranks"] is None
 
 
+def test_names_from_a_file_cannot_write_on_the_terminal(tmp_path: Path) -> None:
+    """Control characters and markup in names are shown, not obeyed."""
+    page = tmp_path / "a.csv"
+    page.write_text('"ID","Kernel Name","Duration"\n"0","[red]evil\x1b[2J\r","5"\n')
+    done = tailbreak("trace", str(page))
+    assert done.returncode == 0, done.stderr
+    assert "[red]evil" in done.stdout
+    assert "\x1b" not in done.stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

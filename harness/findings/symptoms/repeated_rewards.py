@@ -12,6 +12,7 @@ import pandas as pd
 
 from harness.findings.device_work import covered_s, within_steps
 from harness.findings.symptoms.symptom import Context, Figure, Symptom
+from harness.findings.text import short
 
 NAMES: Final = re.compile(r"reward|scor(e|ing)|judge|verif", re.IGNORECASE)
 LEAST_CALLS: Final = 4
@@ -42,8 +43,8 @@ def _look(file: str, events: pd.DataFrame) -> Symptom | None:
     return Symptom(
         name="repeated_rewards",
         seen=(
-            f"{file}: {str(name)[:60]} is called {per_step:.3g} times a step and takes {share:.0%} "
-            f"of the time, {float(np.median(calls['duration_s'])) * 1e3:.3g} ms a call"
+            f"{file}: {short(str(name), 60)} is called {per_step:.3g} times a step and takes "
+            f"{share:.0%} of the time, {float(np.median(calls['duration_s'])) * 1e3:.3g} ms a call"
         ),
         cause="the reward is computed candidate by candidate, or again for one already judged",
         fix=(

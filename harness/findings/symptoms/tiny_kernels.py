@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from harness.findings.device_work import units_of, within_steps
 from harness.findings.symptoms.symptom import Context, Figure, Symptom
+from harness.findings.text import short
 
 TINY_S: Final[dict[Literal["device", "host"], float]] = {"device": 20e-6, "host": 100e-6}
 LEAST_RUN: Final = 100
@@ -53,7 +54,7 @@ def _look(file: str, events: pd.DataFrame) -> Symptom | None:
         name="tiny_kernels",
         seen=(
             f"{file}: {n:,} tiny {what} in {len(runs):,} runs of at least {LEAST_RUN}, most often "
-            f"{str(most)[:60]}; the runs span {share:.0%} of the time"
+            f"{short(str(most), 60)}; the runs span {share:.0%} of the time"
         ),
         cause=(
             "a loop launches work pair by pair or row by row, such as the similarity of each "
