@@ -34,6 +34,11 @@ BLUES: Final = LinearSegmentedColormap.from_list(
     "heat", ["#e8f1fa", "#7fb2d9", "#1c639d", "#0b3f70"]
 )
 MAX_NAMES: Final = 6
+TICKS: Final = (
+    1, 5, 15, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21_600, 43_200, 86_400, 172_800, 604_800,
+    2_592_000,
+)  # fmt: skip
+"""Seconds between two marks on the axis of time."""
 Found = list[tuple[str, Series]]
 """Series of a panel with their names."""
 
@@ -52,9 +57,10 @@ def as_days(seconds: Any) -> Any:
 def time_axis(axes: Axes, window: Window) -> None:
     """The window below, a quiet grid behind."""
     axes.set_xlim(as_days([window.start])[0], as_days([window.end])[0])
-    locator = dates.AutoDateLocator(minticks=3, maxticks=5)
-    is_long = window.end - window.start > 2 * 86_400
-    axes.xaxis.set_major_locator(locator)
+    span = window.end - window.start
+    step = next((step for step in TICKS if span <= 5 * step), TICKS[-1])
+    axes.set_xticks(as_days(np.arange(math.ceil(window.start / step) * step, window.end, step)))
+    is_long = span > 2 * 86_400
     axes.xaxis.set_major_formatter(dates.DateFormatter("%d %b" if is_long else "%H:%M:%S"))
     axes.tick_params(labelsize=7, colors=MUTED, length=2)
     axes.grid(visible=True, color=GRID, linewidth=0.6)
@@ -135,3 +141,10 @@ def or_nothing(line: Any) -> Any:
 def natural(name: str) -> list[tuple[int, str]]:
     """An order in which link 2 comes before link 10."""
     return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
+
+
+def without_host(names: list[str]) -> list[str]:
+    """Names without the address that all of them begin with; it tells none from another."""
+    hosts = {name.partition(" ")[0] for name in names}
+    is_shared = len(hosts) == 1 and ":" in hosts.pop()
+    return [name.partition(" ")[2] or name if is_shared else name for name in names]

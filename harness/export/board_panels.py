@@ -28,6 +28,7 @@ from harness.export.board_axes import (
     thresholds,
     time_axis,
     value_axis,
+    without_host,
 )
 from harness.export.board_queries import Json, Series, Window, name_of
 from harness.export.board_units import told
@@ -37,11 +38,13 @@ def draw_panel(
     axes: Axes, panel: Json, answers: dict[str, Sequence[Series]], window: Window
 ) -> None:
     """Draw a panel; where nothing came, its own word for that stands there."""
-    found: Found = [
+    named = [
         (name_of(target["legendFormat"], series.labels), series)
         for target in panel["targets"]
         for series in answers.get(target["refId"], ())
     ]
+    names = without_host([name for name, _ in named])
+    found: Found = [(name, series) for name, (_, series) in zip(names, named, strict=True)]
     found.sort(key=lambda each: natural(each[0]))
     if not found and panel["type"] != "stat":
         draw_nothing(axes, panel["fieldConfig"]["defaults"].get("noValue") or "no data")

@@ -12,6 +12,7 @@ from matplotlib.colors import to_hex
 from matplotlib.image import imread
 
 from dashboards.boards import BOARDS
+from harness.export.board_axes import without_host
 from harness.export.board_picture import draw_board, write_picture
 from harness.export.board_queries import Query, Window, answers_of, fill, name_of, queries_of
 from harness.export.board_units import told
@@ -114,6 +115,15 @@ def test_a_gap_is_drawn_as_a_gap() -> None:
     figure = draw_board(RUN, answers_of(RUN, window, lambda q: ask.get(q.title, [])), window)
     (drawn,) = (line for axes in figure.axes for line in axes.lines)
     assert np.isnan(np.asarray(drawn.get_ydata())).tolist() == [4 <= n <= 5 for n in range(11)]
+
+
+def test_names_lose_a_host_that_all_of_them_share() -> None:
+    """One host's address is left out; two hosts keep theirs, and nothing becomes nameless."""
+    assert without_host(["h:1 GPU 0", "h:1 GPU 1"]) == ["GPU 0", "GPU 1"]
+    assert without_host(["h:1 GPU 0", "h:2 GPU 0"]) == ["h:1 GPU 0", "h:2 GPU 0"]
+    assert without_host(["c00 baseline", "c00 accelerated"]) == ["c00 baseline", "c00 accelerated"]
+    assert without_host(["h:1"]) == ["h:1"]
+    assert without_host([]) == []
 
 
 def test_empty_panels_say_so(tmp_path: Path) -> None:
