@@ -61,13 +61,15 @@ def outages(telemetry: Telemetry) -> str | None:
 
 
 def restarts(telemetry: Telemetry) -> str | None:
-    """Its process began anew: counters started at zero again."""
-    for each in telemetry.series(_STARTS):
-        known = each.held[~np.isnan(each.held)]
-        times = each.times[~np.isnan(each.held)]
-        began = [_time(float(time)) for time in times[1:][np.diff(known) > 0]]
-        if began and not _is_in_turn(known):
-            return f"its process began anew, seen at {', '.join(began[:SHOWN])}"
+    """Its process began anew: a start time moved on, and counters started at zero again."""
+    created = [name for name in telemetry.names if telemetry.kind(name) == "created"]
+    for name in (_STARTS, *created):
+        for each in telemetry.series(name):
+            known = ~np.isnan(each.held)
+            moved = np.diff(each.held[known])
+            if np.any(moved > 0) and not np.any(moved < 0):  # back and forth: several processes
+                times = [_time(float(at)) for at in each.times[known][1:][moved > 0]]
+                return f"its process began anew, seen at {', '.join(times[:SHOWN])}"
     return None
 
 
@@ -157,11 +159,6 @@ def _away(scrapes: list[tuple[float, bool]]) -> Iterator[tuple[float, float]]:
             began = math.nan
     if not math.isnan(began):
         yield began, scrapes[-1][0]
-
-
-def _is_in_turn(starts: np.ndarray) -> bool:
-    """Whether an earlier start came back: no restart, but several processes."""
-    return bool(np.any(np.diff(starts) < 0))
 
 
 def _time(unix_s: float) -> str:

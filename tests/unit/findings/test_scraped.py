@@ -81,6 +81,15 @@ def test_the_reason_of_an_outage_is_told() -> None:
     assert "(refused; HTTP status 503)" in told
 
 
+def test_a_counter_that_was_made_anew_is_a_restart() -> None:
+    """Its start time says so even where its value is already higher; back and forth is none."""
+    created = rows("x_created", [(0, 1e9), (5, 2e9)], kind="created")
+    (told,) = doubts_of(telemetry(scrapes(*T), created))
+    assert "its process began anew, seen at 00:00:05 UTC" in told
+    in_turn = rows("process_start_time_seconds", [(t, 1e9 + t % 2) for t in T])
+    assert doubts_of(telemetry(scrapes(*T), in_turn)) == []
+
+
 def test_two_sources_are_told_apart() -> None:
     """The one that is away does not make the other doubtful."""
     told = doubts_of(telemetry(scrapes(*T), scrapes(*T, source="b", failed=T[3:4])))
