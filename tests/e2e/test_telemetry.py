@@ -73,12 +73,12 @@ def report(folder: Path) -> dict[str, Any]:
 
 def test_the_servers_own_totals_are_those_of_the_run(tmp_path: Path) -> None:
     """Every request and token of the run was counted by the server between two scrapes."""
-    process = run(tmp_path)
+    process = run(tmp_path, n=60)
     said, _ = process.communicate(timeout=180)
     assert process.returncode in (0, 5), said
     found, told = telemetry(tmp_path), report(tmp_path)
     window = found.of_source("target").window()
-    n_sent = 2 * (150 + 2)
+    n_sent = 2 * (60 + 2)
     assert window.increase("llm:requests_total") == n_sent
     assert window.increase("llm:ttft_seconds_count") == n_sent
     assert window.increase("llm:output_tokens_total") == 16 * n_sent
@@ -103,7 +103,7 @@ def test_a_target_without_metrics_is_one_caveat(tmp_path: Path) -> None:
 def test_a_source_that_dies_is_a_caveat_with_its_time(tmp_path: Path) -> None:
     """The run goes on and loses nothing; what the source said before is kept."""
     with truth_server(ttft_ms=20) as truth, metrics_page("mc_gpu_power_watts 300\n") as page:
-        process = run(tmp_path, "--target", truth.url, "--scrape", page.url, n=400)
+        process = run(tmp_path, "--target", truth.url, "--scrape", page.url, n=250)
         began = time.monotonic()
         while len(page.paths) < 4 and time.monotonic() - began < 60:
             time.sleep(0.02)
@@ -111,7 +111,7 @@ def test_a_source_that_dies_is_a_caveat_with_its_time(tmp_path: Path) -> None:
         said, _ = process.communicate(timeout=180)
     assert process.returncode in (0, 5), said
     told = report(tmp_path)
-    assert sum(cell["n"] for cell in told["cells"]) == 800
+    assert sum(cell["n"] for cell in told["cells"]) == 500
     name = page.url.removeprefix("http://")
     (caveat,) = [text for text in told["caveats"] if text.startswith(f"metrics of {name}")]
     assert "away from " in caveat
@@ -188,14 +188,14 @@ def requests(url: str, n_clients: int = 2) -> Iterator[None]:
 
 @pytest.mark.slow
 def test_a_planted_fault_is_caught_in_the_act(tmp_path: Path) -> None:
-    """All connections to the store are taken for eight seconds: rows wait, and it is kept."""
-    options = ServerOptions(port=0, threads=1, faults="connections:8s@30s")
+    """All connections to the store are taken for seven seconds: rows wait, and it is kept."""
+    options = ServerOptions(port=0, threads=1, faults="connections:7s@24s")
     with start_server(options) as server, requests(server.url):
         watching = subprocess.run(
             [
                 sys.executable, "-m", "harness.cli.main", "capture", "--url", server.url,
                 "--metric", "mc_accel_store_waiting_rows", "--pid", str(server.pid),
-                "--seconds", "32", "--out", str(tmp_path),
+                "--seconds", "26", "--out", str(tmp_path),
             ],
             env=ENVIRONMENT, capture_output=True, text=True, timeout=120, check=False,
         )  # fmt: skip
