@@ -7,6 +7,7 @@ cache, which takes as much processor time and next to no memory bandwidth: the c
 from __future__ import annotations
 
 import multiprocessing
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -93,8 +94,9 @@ def _copy(
     pieces = [slice(i, i + PIECE) for i in range(0, len(source), PIECE)]
     np.copyto(target, source)
     moved.value = 2 * len(source)
-    turn = 0
-    while not is_over.is_set():  # type: ignore[attr-defined]
+    turn, parent = 0, os.getppid()
+    # Whoever started this may have been killed: nobody would end it then.
+    while not is_over.is_set() and os.getppid() == parent:  # type: ignore[attr-defined]
         begun = time.perf_counter()
         while time.perf_counter() - begun < PERIOD_S * level.value:
             piece = pieces[turn % len(pieces)]

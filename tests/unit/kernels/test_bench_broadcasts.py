@@ -1,4 +1,8 @@
+import subprocess
+import sys
+
 import numpy as np
+import psutil
 import pytest
 
 from kernels.bench.broadcasts import _rows, broadcast_under_load, time_broadcasts
@@ -35,6 +39,25 @@ def test_the_load_is_there_when_it_is_asked_for() -> None:
     assert [block.level for block in blocks] == [0.0, 1.0, 0.0]
     assert blocks[1].bytes_per_s > 3 * max(blocks[0].bytes_per_s, blocks[2].bytes_per_s)
     assert all(0 < block.latency_s < 10 for block in blocks)
+
+
+def test_a_load_ends_with_the_process_that_began_it() -> None:
+    """Killed outright, it leaves nobody behind who burns the machine."""
+    script = (
+        "import time\nfrom kernels.bench.memory_load import loading\n"
+        "if __name__ == '__main__':\n"
+        "    with loading('memory', 1) as load:\n"
+        "        load.level = 0.1\n        print('up', flush=True)\n        time.sleep(60)\n"
+    )
+    owner = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    assert owner.stdout is not None
+    assert owner.stdout.readline() == "up\n"
+    loads = psutil.Process(owner.pid).children(recursive=True)
+    assert loads
+    owner.kill()
+    owner.communicate(timeout=30)
+    _, alive = psutil.wait_procs(loads, timeout=30)
+    assert not alive
 
 
 def test_a_rank_that_fails_ends_them_all() -> None:
