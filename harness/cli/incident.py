@@ -1,8 +1,10 @@
 """`tailbreak incident`: a fault beside a normal time, why, and the load of it to send again."""
 
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from harness.scenario.replay import SeenLoad
 
 Span = tuple[float, float]
+_LABEL: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,63}=[^\n]{1,200}")
 
 
 def incident(
@@ -38,6 +41,13 @@ def incident(
     ] = None,
     prometheus: Annotated[
         str | None, typer.Option(help="URL of a Prometheus that scraped it.", metavar="URL")
+    ] = None,
+    match: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Read only series with this label, such as job=chat; may be given several times.",
+            metavar="LABEL=VALUE",
+        ),
     ] = None,
     grafana: Annotated[
         str | None,
@@ -80,6 +90,8 @@ def incident(
     for option, path in (("--json", json_file), ("--markdown", markdown), ("--replay", replay)):
         check_folder(option, path)
     if from_command is not None:
+        if any((run, normal, fault, prometheus, match, grafana, json_file, markdown)):
+            raise typer.BadParameter("--from-command takes --replay FILE and nothing else")
         _replay_command(from_command, replay)
         return
     if normal is None or fault is None or (run is None) == (prometheus is None):
@@ -89,7 +101,9 @@ def incident(
     from harness.report.incident import to_json, to_markdown
     from harness.scenario.replay import replay_toml
 
-    source = _read(run, prometheus, normal, fault)
+    if match and prometheus is None:
+        raise typer.BadParameter("--match chooses series of a Prometheus: give --prometheus URL")
+    source = _read(run, prometheus, normal, fault, _labels(match or ()))
     found = _compare(source, grafana)
     _show(found)
     if json_file is not None:
@@ -111,7 +125,20 @@ class _Source:
     folder: "RunFolder | None" = None
 
 
-def _read(run: Path | None, prometheus: str | None, normal: str, fault: str) -> _Source:
+def _labels(words: Sequence[str]) -> dict[str, str]:
+    """What `--match` asks for."""
+    found = dict(word.partition("=")[::2] for word in words)
+    wrong = [word for word in words if not _LABEL.fullmatch(word)]
+    if wrong:
+        raise typer.BadParameter(
+            f"got {wrong[0][:80]!r}, allowed LABEL=VALUE", param_hint="--match"
+        )
+    return found
+
+
+def _read(
+    run: Path | None, prometheus: str | None, normal: str, fault: str, match: Mapping[str, str]
+) -> _Source:
     from harness.metrics.window import Telemetry
 
     if prometheus is not None:
@@ -119,7 +146,7 @@ def _read(run: Path | None, prometheus: str | None, normal: str, fault: str) -> 
         from harness.importers.prometheus_telemetry import read_prometheus
 
         spans = _ranges(normal, fault, SystemClock().realtime_ns() / 1e9)
-        frame = read_prometheus(PrometheusApi(prometheus), spans)
+        frame = read_prometheus(PrometheusApi(prometheus), spans, match)
         source = _Source(
             name=prometheus, normal=spans[0], fault=spans[1], telemetry=Telemetry(frame)
         )
@@ -150,7 +177,12 @@ def _telemetry(folder: "RunFolder") -> "pd.DataFrame":
 
 
 def _ranges(normal: str, fault: str, now_s: float) -> tuple[Span, Span]:
-    return read_range(normal, "--normal", now_s), read_range(fault, "--fault", now_s)
+    spans = read_range(normal, "--normal", now_s), read_range(fault, "--fault", now_s)
+    if max(start for start, _ in spans) < min(end for _, end in spans):
+        raise typer.BadParameter(
+            "--normal and --fault overlap: a time that is both is neither; give two apart"
+        )
+    return spans
 
 
 def _require_readings(source: _Source) -> None:

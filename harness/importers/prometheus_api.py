@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from harness.base.errors import SetupError
+from harness.findings.text import line
 
 MAX_BYTES: Final = 64 << 20
 TIMEOUT_S: Final = 30.0
@@ -66,7 +67,8 @@ class PrometheusApi:
         value = self._get(f"/api/v1/{path}?{urllib.parse.urlencode(asked)}")
         try:
             if value["status"] != "success":
-                raise SetupError(f"{self.url} refused {asked['query']!r}: {value['error']}")
+                said = line(str(value["error"]))
+                raise SetupError(f"{self.url} refused {asked['query']!r}: {said}")
             data = value["data"]
             if data["resultType"] == "scalar":
                 return [{"metric": {}, "value": data["result"]}]

@@ -6,6 +6,7 @@ as a run keeps it: a series that ends has a row without a value, and `up` a row 
 that absent is never taken for zero.
 """
 
+import json
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,6 +27,7 @@ from harness.metrics.catalogue.server import SERVER_METRICS
 from harness.records.telemetry import UP, Labels, Reading, to_readings
 
 N_STEPS: Final = 240
+NO_LABELS: Final[Mapping[str, str]] = {}
 SHORTEST_STEP_S: Final = 1.0
 _HIDDEN: Final = frozenset({"__name__", "job", "instance"})
 _PREFIXES: Final = sorted(
@@ -38,39 +40,44 @@ Values = dict[int, float]
 """By step."""
 
 
-def read_prometheus(api: PrometheusApi, spans: Sequence[Span]) -> pd.DataFrame:
+def read_prometheus(
+    api: PrometheusApi, spans: Sequence[Span], match: Mapping[str, str] = NO_LABELS
+) -> pd.DataFrame:
     """Rows of every known metric in these stretches, with the columns of `records.telemetry`.
+
+    Only series with all the labels of `match`, where it has any.
 
     Raises:
         SetupError: no Prometheus answers there, or it holds nothing of this time.
     """
-    rows = [row for span in spans for row in _span(api, span)]
+    rows = [row for span in spans for row in _span(api, span, match)]
     if not any(row.name != UP for row in rows):
         told = " and ".join(f"{start:.0f} to {end:.0f}" for start, end in spans)
         raise SetupError(
             f"{api.url} holds none of our metrics, and none of a known engine, at the unix times "
-            f"{told}; look at its targets, or choose another time"
+            f"{told}; look at its targets, or choose another time{' or --match' if match else ''}"
         )
     return to_readings(rows)
 
 
-def queries() -> list[str]:
+def queries(match: Mapping[str, str] = NO_LABELS) -> list[str]:
     """One selector a metric; a histogram's series together, and all of the known engines."""
     metrics = (*SERVER_METRICS, *LOAD_METRICS, *PROCESS_METRICS, *GPU_METRICS, *DCGM_METRICS)
-    plain = [each.name for each in metrics if each.type != "histogram"]
-    parts = [
-        f'{{__name__=~"{each.name}_(bucket|sum|count)"}}'
-        for each in metrics
-        if each.type == "histogram"
+    plain = [UP, *(each.name for each in metrics if each.type != "histogram")]
+    patterns = [f"{each.name}_(bucket|sum|count)" for each in metrics if each.type == "histogram"]
+    patterns.append(f"({'|'.join(_PREFIXES)})[:_].+")
+    wanted = ",".join(f"{name}={json.dumps(value)}" for name, value in match.items())
+    return [
+        *(f"{name}{{{wanted}}}" if wanted else name for name in plain),
+        *(f'{{__name__=~"{each}"{wanted and ","}{wanted}}}' for each in patterns),
     ]
-    return [UP, *plain, *parts, f'{{__name__=~"({"|".join(_PREFIXES)})[:_].+"}}']
 
 
-def _span(api: PrometheusApi, span: Span) -> Iterator[Reading]:
+def _span(api: PrometheusApi, span: Span, match: Mapping[str, str]) -> Iterator[Reading]:
     start, end = span
     step = max(SHORTEST_STEP_S, (end - start) / N_STEPS)
     sources: dict[str, dict[Key, Values]] = defaultdict(lambda: defaultdict(dict))
-    for query in queries():
+    for query in queries(match):
         for each in api.query_range(query, start=start, end=end, step_s=step):
             held = sources[each.labels.get("instance", "")][_key(each)]
             for time, value in zip(each.times, each.values, strict=True):

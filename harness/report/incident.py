@@ -59,6 +59,7 @@ def sentences(incident: Incident) -> list[str]:
         return ["No symptom that is known here.", looked]
     said = [
         f"First cause: {first.name}. {first.seen}",
+        f"Evidence: {figures_words(first.evidence)}.",
         f"Cause: {first.cause}",
         f"Fix: {first.fix}",
     ]

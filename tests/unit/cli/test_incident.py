@@ -62,6 +62,10 @@ def test_a_run_without_telemetry_is_told(tmp_path: Path) -> None:
         (SPANS, "either --prometheus URL or a run folder"),
         (("run", *SPANS, "--prometheus", "http://x"), "either --prometheus URL or a run folder"),
         (("--from-command", "hey http://x"), "needs --replay"),
+        (("--from-command", "hey http://x", "--replay", "r", *SPANS), "and nothing else"),
+        (("run", *SPANS, "--match", "job=x"), "give --prometheus URL"),
+        ((*SPANS, "--prometheus", "http://x", "--match", "job"), "allowed LABEL=VALUE"),
+        (("--normal", "-9m..-4m", "--fault", "-5m..now", "--prometheus", "http://x"), "overlap"),
     ],
 )
 def test_what_is_not_enough_is_told(arguments: tuple[str, ...], words: str) -> None:

@@ -138,3 +138,12 @@ def test_every_metric_of_the_catalogue_is_asked_for() -> None:
     assert server.RUNNING.name in asked
     assert f'{{__name__=~"{server.TTFT.name}_(bucket|sum|count)"}}' in asked
     assert len(asked) == len(set(asked))
+
+
+def test_only_the_wanted_series_are_asked_for() -> None:
+    """Every selector holds the labels, whose values are quoted."""
+    asked = queries({"job": 'a"b'})
+    assert f'{server.RUNNING.name}{{job="a\\"b"}}' in asked
+    assert f'{{__name__=~"{server.TTFT.name}_(bucket|sum|count)",job="a\\"b"}}' in asked
+    assert all('job="a\\"b"}' in each for each in asked)
+    assert len(asked) == len(queries())
