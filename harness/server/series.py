@@ -130,11 +130,6 @@ class Histograms:
 Family = Values | Histograms
 
 
-def family_of(metric: Metric) -> Family:
-    """Begin the series of a metric."""
-    return Histograms(metric) if metric.type == "histogram" else Values(metric)
-
-
 def render(families: list[Family], *, is_open: bool) -> bytes:
     """Write families one after the other; an OpenMetrics text has an end."""
     lines: list[str] = []
