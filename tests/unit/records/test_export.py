@@ -87,7 +87,8 @@ def test_csv_has_every_column_of_every_row(run: RunFolder, shown: list[dict[str,
     rows = shown
     table = read_rows(run).table
     assert len(rows) == table.num_rows
-    assert list(rows[0]) == [*COLUMNS, "prompt_tokens", "accelerated", *DERIVED, "dispatch_lag_s"]
+    added = ["prompt_tokens", "accelerated", *DERIVED, "dispatch_lag_s", "trace_id"]
+    assert list(rows[0]) == [*COLUMNS, *added]
     for row, stored in zip(rows, table.to_pylist(), strict=True):
         assert json.loads(row["token_ns"]) == stored["token_ns"]
         assert json.loads(row["phases"]) == dict(stored["phases"])
