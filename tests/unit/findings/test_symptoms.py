@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from harness.findings.diagnosis import diagnose
-from harness.findings.symptoms import RULES, Context
+from harness.findings.symptoms import RULES, Context, more_load
 from harness.metrics.window import Telemetry
 from harness.records.telemetry import Reading, to_readings
 from tests.make_telemetry import Life, make_telemetry, windows
@@ -106,3 +106,16 @@ def test_the_earliest_symptom_comes_first() -> None:
     onset = {each.name: each.window[0] - start for each in found.symptoms if each.window}
     assert onset["garbage"] < 66
     assert 84 <= onset["errors_5xx"] <= 96
+
+
+@pytest.mark.parametrize("seed", [5, 11, 17])
+def test_a_few_requests_more_are_no_other_load(seed: int) -> None:
+    """One request in four seconds: a minute holds 15, or by chance (as with these seeds) 20 and more.
+
+    Three times as many in ten minutes are one.
+    """
+    few = make_telemetry(seed, life=Life(rate=0.25))
+    assert more_load.check(context(few)) is None
+    many = make_telemetry(seed, seconds=1200, fault_at=600, life=Life(rate=0.25), rate=0.75)
+    normal, fault = windows(many, 600)
+    assert more_load.check(Context(normal=normal, fault=fault)) is not None
