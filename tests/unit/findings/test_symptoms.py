@@ -110,7 +110,7 @@ def test_the_earliest_symptom_comes_first() -> None:
 
 @pytest.mark.parametrize("seed", [5, 11, 17])
 def test_a_few_requests_more_are_no_other_load(seed: int) -> None:
-    """One request in four seconds: a minute holds 15, or by chance (as with these seeds) 20 and more.
+    """A minute holds 15 at a request in four seconds, or by chance, as with these seeds, over 20.
 
     Three times as many in ten minutes are one.
     """
