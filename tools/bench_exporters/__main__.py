@@ -1,6 +1,6 @@
 """What watching costs: processor time of exporters, and of what they watch.
 
-    python -m tools.bench_exporters [page] [run] [server] [gpu] [--quick] [--json FILE]
+    python -m tools.bench_exporters [page] [run] [server] [gpu] [scrape] [--quick] [--json FILE]
 
 Processor time, not wall time; what is compared takes turns; medians, with the number of blocks.
 """
@@ -14,6 +14,7 @@ from pathlib import Path
 from tools.bench_exporters.gpu_exporter import measure_gpus
 from tools.bench_exporters.load_page import measure_page
 from tools.bench_exporters.load_run import compare_runs
+from tools.bench_exporters.metrics_pages import measure_pages
 from tools.bench_exporters.server_metrics import measure_server
 from tools.bench_server.table import Table
 
@@ -21,6 +22,7 @@ PARTS: dict[str, Callable[[int], tuple[Table, ...]]] = {
     "page": lambda n_blocks: (measure_page(n_blocks),),
     "run": lambda n_blocks: (compare_runs(n_blocks),),
     "server": measure_server,
+    "scrape": lambda n_blocks: (measure_pages(n_blocks),),
     "gpu": lambda n_blocks: (measure_gpus(n_blocks),),
 }
 """Each takes the number of blocks and returns its tables."""

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from harness.stats import jump as jump_module
 from harness.stats.jump import IN_A_ROW, LEAST, Jump, JumpWatch
 
 
@@ -65,3 +66,11 @@ def test_a_jump_in_noise_is_found(seed: int) -> None:
     found = jumps([float(each) for each in level * rng.lognormal(0, 0.08, 80)])
     assert found
     assert 62 <= found[0][0] <= 66
+
+
+def test_the_published_rule_alone_fires_on_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """5,000 samples that scatter by 30 %: over fifty jumps without the second limit, four with."""
+    samples = [float(each) for each in 100 * np.random.default_rng(1).lognormal(0, 0.3, 5000)]
+    assert len(jumps(samples)) <= 4
+    monkeypatch.setattr(jump_module, "SCATTERS", 0.0)
+    assert len(jumps(samples)) > 50
