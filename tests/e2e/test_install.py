@@ -10,7 +10,7 @@ import pytest
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("harness/", "kernels/", "locustfiles/")
+PACKAGES = ("harness/", "kernels/", "locustfiles/", "dashboards/")
 SERVE = ("serve", "--port", "0", "--ends-with-stdin")
 NOT_SHIPPED = (".cpp", ".hpp", "CMakeLists.txt")
 
