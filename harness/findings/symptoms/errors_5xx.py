@@ -3,9 +3,10 @@
 from typing import Final
 
 from harness.findings.quantity import number, percent
-from harness.findings.symptoms.measure import figure, given, has_grown, ratio, requests_per_s
+from harness.findings.symptoms.measure import figure, first, given, has_grown, ratio, total
 from harness.findings.symptoms.symptom import Context, Symptom
-from harness.metrics.catalogue.server import REFUSED_5XX
+from harness.metrics.catalogue import canonical
+from harness.metrics.catalogue.server import REFUSED_5XX, REQUESTS
 from harness.metrics.window import Window
 
 LIMIT: Final = 0.01
@@ -30,4 +31,6 @@ def check(context: Context) -> Symptom | None:
 
 
 def _share(window: Window) -> float | None:
-    return ratio(window.rate(REFUSED_5XX.name), requests_per_s(window))
+    """As the SLO's rules and the alert count: refusals of the client's own making are none."""
+    bad = window.rate(REFUSED_5XX.name)
+    return ratio(bad, total(first(window.rate, REQUESTS, canonical.REQUESTS), bad))

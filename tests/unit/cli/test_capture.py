@@ -1,5 +1,6 @@
 """`tailbreak capture` on a real endpoint: a planted jump makes one snapshot, noise makes none."""
 
+import _thread
 import json
 import os
 import sysconfig
@@ -24,17 +25,20 @@ mc_accel_gc_pause_seconds_count{{generation="2"}} {i}
 # TYPE queue gauge
 queue {value}
 """
+LAST = 45
 
 
 @contextmanager
 def serving(value: Callable[[int], float]) -> Iterator[MetricsPage]:
-    """A page whose gauge is another one at each scrape."""
+    """A page whose gauge is another one at each scrape; at the `LAST` one Ctrl-C comes."""
     numbers = count()
 
     class Living(MetricsPage):
         @property
         def text(self) -> str:
             i = next(numbers)
+            if i == LAST:
+                _thread.interrupt_main()
             return PAGE.format(i=i, value=value(i))
 
         @text.setter
@@ -50,7 +54,7 @@ def capture(*arguments: str) -> Result:
     return CliRunner().invoke(app, ["capture", *arguments], env={"COLUMNS": "200"})
 
 
-def until_jump(page: MetricsPage, out: Path, *more: str) -> Result:
+def watch(page: MetricsPage, out: Path, *more: str) -> Result:
     return capture("--url", page.url, "--metric", "queue", "--out", str(out), *more)
 
 
@@ -58,9 +62,7 @@ def test_a_planted_jump_makes_one_snapshot_with_everything(tmp_path: Path) -> No
     """From 10 to 14 at the thirtieth scrape: one folder, its numbers, pages before and at it."""
     with serving(lambda i: 14.0 if i >= 30 else 10.0) as page, metrics_page() as gpu:
         gpu.text = 'DCGM_FI_DEV_PCIE_REPLAY_COUNTER{gpu="0"} 3\nDCGM_FI_DEV_GPU_UTIL{gpu="0"} 9\n'
-        result = until_jump(
-            page, tmp_path, "--seconds", "4", "--pid", str(os.getpid()), "--exporter", gpu.url
-        )
+        result = watch(page, tmp_path, "--pid", str(os.getpid()), "--exporter", gpu.url)
     assert result.exit_code == 0, result.output
     assert "1 snapshots" in result.output
     (folder,) = tmp_path.iterdir()
@@ -84,7 +86,7 @@ def test_noise_makes_no_snapshot(tmp_path: Path) -> None:
     """Samples that scatter by 30 % are usual for what is watched."""
     rng = np.random.default_rng(3)
     with serving(lambda _: float(10 * rng.lognormal(0, 0.3))) as page:
-        result = until_jump(page, tmp_path, "--seconds", "3")
+        result = watch(page, tmp_path)
     assert result.exit_code == 0, result.output
     assert "0 snapshots" in result.output
     assert int(result.output.split(" samples")[0].split()[-1]) > 12, "enough for a jump"
@@ -94,8 +96,8 @@ def test_noise_makes_no_snapshot(tmp_path: Path) -> None:
 def test_the_period_is_measured_and_a_finer_one_refused(tmp_path: Path) -> None:
     """It is printed with what a sample costs; finer than 1 % is an error that says the figure."""
     with serving(lambda _: 1.0) as page:
-        result = until_jump(page, tmp_path, "--seconds", "0")
-        refused = until_jump(page, tmp_path, "--every", "0.001")
+        result = watch(page, tmp_path, "--seconds", "0")
+        refused = watch(page, tmp_path, "--every", "0.001")
     assert "watching queue of" in result.output
     assert "% of a core" in result.output
     assert isinstance(refused.exception, SetupError)
