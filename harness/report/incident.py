@@ -55,6 +55,8 @@ def sentences(incident: Incident) -> list[str]:
     )
     if changes.n_compared == 0:
         looked = "Too few readings in both windows to compare any quantity."
+    if changes.n_left_out:
+        looked += f" {changes.n_left_out:,} more were not looked at: --match chooses."
     if first is None:
         return ["No symptom that is known here.", looked]
     said = [

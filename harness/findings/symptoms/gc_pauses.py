@@ -3,7 +3,7 @@
 from typing import Final
 
 from harness.findings.quantity import number, percent
-from harness.findings.symptoms.measure import figure, given, has_grown, worst
+from harness.findings.symptoms.measure import alike, figure, given, has_grown, worst
 from harness.findings.symptoms.symptom import Context, Symptom
 from harness.metrics.catalogue.server import GC_PAUSE
 from harness.metrics.window import Window
@@ -39,7 +39,7 @@ def _share(window: Window) -> float | None:
         window, f"{GC_PAUSE.name}_sum", "process",
         lambda process: window.rate(f"{GC_PAUSE.name}_sum", process=process),
     )  # fmt: skip
-    return found[0] if found else None
+    return found[0] / alike(window, f"{GC_PAUSE.name}_sum") if found else None
 
 
 def _per_minute(window: Window) -> float | None:

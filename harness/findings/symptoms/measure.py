@@ -1,5 +1,6 @@
 """What several rules measure: one figure in the fault's window and in the normal one."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 
 from harness.findings.symptoms.symptom import Context, Figure
@@ -48,6 +49,12 @@ def worst(
     """The largest measure over a label's values, and where."""
     found = ((measure(value), value) for value in label_values(window, name, label))
     return max(((m, value) for m, value in found if m is not None), default=None)
+
+
+def alike(window: Window, name: str) -> int:
+    """How many series have the same labels: as many servers tell the same of themselves."""
+    counts = Counter(tuple(sorted(labels.items())) for labels in window.series(name))
+    return max(counts.values(), default=1)
 
 
 def requests_per_s(window: Window) -> float | None:

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from harness.findings.diagnosis import diagnose
-from harness.findings.symptoms import RULES, Context, more_load
+from harness.findings.symptoms import RULES, Context, gc_pauses, more_load
 from harness.metrics.window import Telemetry
 from harness.records.telemetry import Reading, to_readings
-from tests.make_telemetry import Life, make_telemetry, windows
+from tests.make_telemetry import Life, make_rows, make_telemetry, windows
 
 PLANTED: dict[str, dict[str, Any]] = {
     "more_load": {"rate": 14.0},
@@ -119,3 +119,12 @@ def test_a_few_requests_more_are_no_other_load(seed: int) -> None:
     many = make_telemetry(seed, seconds=1200, fault_at=600, life=Life(rate=0.25), rate=0.75)
     normal, fault = windows(many, 600)
     assert more_load.check(Context(normal=normal, fault=fault)) is not None
+
+
+def test_the_pauses_of_two_servers_are_no_pauses_of_one() -> None:
+    """Each collects 2 % of its time: 4 % together are beyond the limit of 3 %, but nobody's."""
+    rows = make_rows(1, life=Life(collections=0.5, gc_pause_s=0.04))
+    both = Telemetry(to_readings([*rows, *(row._replace(source="other") for row in rows)]))
+    assert gc_pauses.check(Context(fault=both.window())) is None
+    one = make_telemetry(1, life=Life(collections=1.0, gc_pause_s=0.04))
+    assert gc_pauses.check(Context(fault=one.window())) is not None
