@@ -255,7 +255,8 @@ class ServerFigures(Part):
     """What the server said of itself while a cell was measured; null where it did not say.
 
     Mean and maximum of gauges are over the `n_scrapes` that fell into the cell's measured time;
-    rates are of counters, `queue_p99_s` is interpolated within a bucket of the server's own.
+    rates are of counters, `queue_p99_s` is interpolated within a bucket of the server's own; beyond
+    the last bound it is that bound.
     """
 
     cell: str

@@ -77,6 +77,4 @@ def _tail(buckets: list[Value]) -> float | None:
     for labels, value in buckets:
         bound = float(labels["le"])
         counts[bound] = counts.get(bound, 0.0) + value
-    tail = quantile_of_buckets(counts, Q)
-    finite = [bound for bound in counts if math.isfinite(bound)]
-    return max(finite, default=None) if tail is not None and math.isinf(tail) else tail
+    return quantile_of_buckets(counts, Q)

@@ -223,7 +223,8 @@ class Window:
     def quantile(self, name: str, q: float, **labels: str) -> float | None:
         """Quantile of what a histogram counted in this time, all matching series together.
 
-        Interpolated within its bucket, as Prometheus does; infinite where it is beyond the last.
+        Interpolated within its bucket, as Prometheus does; beyond the last bound it is that bound:
+        at least so much.
         """
         counts: dict[float, float] = {}
         for each in self._matching(name + _BUCKET, labels):
@@ -287,8 +288,7 @@ def _merged(spans: Sequence[tuple[float, float]]) -> tuple[tuple[float, float], 
 def quantile_of_buckets(counts: Mapping[float, float], q: float) -> float | None:
     """Quantile of a histogram: cumulative counts by upper bound, `inf` among them.
 
-    None without a count; where it lies beyond the last finite bound, that is all that is known and
-    the answer is infinite.
+    None without a count; beyond the last finite bound it is that bound: at least so much.
     """
     bounds = sorted(counts)
     if not bounds or bounds[-1] != math.inf or counts[math.inf] <= 0:
@@ -300,7 +300,7 @@ def quantile_of_buckets(counts: Mapping[float, float], q: float) -> float | None
     lower = bounds[place - 1] if place else min(0.0, upper)
     before = float(below[place - 1]) if place else 0.0
     if math.isinf(upper):
-        return math.inf
+        return lower if place else None
     share = (rank - before) / (float(below[place]) - before) if below[place] > before else 1.0
     return float(lower + (upper - lower) * share)
 

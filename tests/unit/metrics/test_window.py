@@ -103,9 +103,10 @@ def test_the_quantile_is_of_what_was_counted_in_the_window() -> None:
     assert found.window((1, 1)).quantile("t", 0.5) is None
 
 
-def test_a_quantile_beyond_the_last_bound_is_infinite() -> None:
-    """All that is known of it is that it is larger; without counts or +Inf nothing is known."""
-    assert quantile_of_buckets({1.0: 1, math.inf: 4}, 0.99) == math.inf
+def test_a_quantile_beyond_the_last_bound_is_at_least_that() -> None:
+    """As Prometheus tells it; without counts, another bound or +Inf nothing is known."""
+    assert quantile_of_buckets({1.0: 1, math.inf: 4}, 0.99) == 1.0
+    assert quantile_of_buckets({math.inf: 4}, 0.99) is None
     assert quantile_of_buckets({1.0: 1, math.inf: 4}, 0.25) == 1.0
     assert quantile_of_buckets({1.0: 0, math.inf: 0}, 0.5) is None
     assert quantile_of_buckets({1.0: 4}, 0.5) is None
