@@ -235,6 +235,4 @@ def _quantile(
     counts = {bound: float(values[side][place]) for bound, values in buckets.items()}
     known: Sequence[float] = list(counts.values())
     value = quantile_of_buckets(counts, q) if not np.isnan(known).any() else None
-    if value is None:
-        return math.nan
-    return min(value, max((bound for bound in counts if bound != math.inf), default=math.nan))
+    return math.nan if value is None else value
