@@ -4,6 +4,7 @@ from functools import partial
 from typing import Final
 
 from harness.findings.quantity import percent
+from harness.findings.symptoms.gpus import gpu_names
 from harness.findings.symptoms.measure import figure, given, has_grown
 from harness.findings.symptoms.symptom import Context, Symptom
 from harness.findings.text import short
@@ -35,20 +36,21 @@ def check(context: Context) -> Symptom | None:
     if not found:
         return None
     share, labels = max(found, key=lambda pair: pair[0].value)
-    gpu, reason = labels.get("gpu", "?"), short(labels.get("reason", "?"))
+    uuid, reason = labels.get("uuid", ""), short(labels.get("reason", "?"))
+    gpu = gpu_names(context.fault, GPU_THROTTLE.name).get(uuid, "A GPU")
     return Symptom(
         name="gpu_throttled",
-        seen=f"GPU {short(gpu)} is throttled {percent(share.value)} of the time: {reason}.",
+        seen=f"{gpu} is throttled {percent(share.value)} of the time: {reason}.",
         cause="Heat, power or hardware protection holds its clocks down.",
         fix="Cooling and air flow first, then the power limit (nvidia-smi -q -d PERFORMANCE).",
         strength=share.value / LIMIT,
         evidence=given(
             share,
             figure(
-                context, "SM clock", lambda w: w.mean(GPU_CLOCK.name, gpu=gpu, clock="sm"), "Hz"
+                context, "SM clock", lambda w: w.mean(GPU_CLOCK.name, uuid=uuid, clock="sm"), "Hz"
             ),
             figure(
-                context, "temperature", lambda w: w.maximum(GPU_TEMPERATURE.name, gpu=gpu), "°C"
+                context, "temperature", lambda w: w.maximum(GPU_TEMPERATURE.name, uuid=uuid), "°C"
             ),
         ),
     )
