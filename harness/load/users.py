@@ -250,9 +250,14 @@ def _run_plan(environment: Any, run: SoloRun | Conductor) -> None:
     When all workers are missing Locust stops the test, but a headless master would wait for ever.
     """
     run.run()
-    if not run.is_stopped or run.state.lost:
+    if not run.is_stopped or run.state.lost or _has_no_workers(environment.runner):
         finish(run)
         _end_test(environment)
+
+
+def _has_no_workers(runner: Any) -> bool:
+    """Whether this is a master that nobody works for."""
+    return isinstance(runner, MasterRunner) and runner.worker_count == 0
 
 
 def _end_test(environment: Any) -> None:

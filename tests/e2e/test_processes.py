@@ -251,3 +251,21 @@ def test_a_worker_that_cannot_prepare_ends_the_run_with_its_reason(tmp_path: Pat
     assert "worker 0" in output
     assert "TRUTH_KEY, which is not set" in output
     assert "sk-very-secret" not in output
+
+
+def test_a_master_whose_only_worker_goes_silent_before_the_run_ends(tmp_path: Path) -> None:
+    """Locust stops the test by itself; a headless master then ends, and measured nothing."""
+    port = str(free_port())
+    with truth_server() as truth:
+        process = Locust(
+            tmp_path, truth.url, "--headless", "--master", "--master-bind-port", port,
+            with_report=False,
+        )  # fmt: skip
+        with start_worker(tmp_path, port) as worker:
+            process.says("reported as ready")
+            worker.send_signal(signal.SIGSTOP)
+            try:
+                code, output = process.to_end()
+            finally:
+                worker.kill()
+    assert code == 5, output
