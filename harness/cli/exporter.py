@@ -2,13 +2,17 @@
 
 import contextlib
 import os
+import socket
 import sys
 import time
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from harness.base.errors import SetupError
+
+if TYPE_CHECKING:
+    from harness.export.exporter import ExporterPage
 
 LONGEST_S: Final = 60.0
 
@@ -44,32 +48,45 @@ def exporter(
 
     Example: tailbreak exporter --once | grep mc_gpu_up
     """
-    from prometheus_client.exposition import generate_latest, start_http_server
-
     from harness.export.exporter import exporter as start
     from harness.export.process import Watched
 
     _check_interval(interval)
     watched = [Watched(_name(each), each) for each in pid or ()]
     watched.append(Watched("exporter", os.getpid()))
-    with start(interval, watched, os.environ, requires_gpu=require_gpu) as (registry, missing):
+    with start(interval, watched, os.environ, requires_gpu=require_gpu) as (page, missing):
         if missing is not None:
             print(f"tailbreak exporter: {missing}", file=sys.stderr)
         if once:
             time.sleep(1.5 * interval)  # two samples, so that what lies between can be told
-            sys.stdout.write(generate_latest(registry).decode())
-            return
-        try:
-            server, thread = start_http_server(port, host, registry)
-        except OSError as error:
-            raise SetupError(
-                f"--host {host} --port {port}: cannot listen: {error.strerror}; --port 0 takes a "
-                "free one"
-            ) from error
-        url = f"http://{host}:{server.server_port}/metrics"
-        print(f"tailbreak exporter: {url}", flush=True)
+            sys.stdout.write(page.write("")[0].decode())
+        else:
+            _serve(page, host, port)
+
+
+def _serve(page: "ExporterPage", host: str, port: int) -> None:
+    """Answer scrapes until Ctrl-C.
+
+    Raises:
+        SetupError: the address cannot be had.
+    """
+    from harness.export.http_page import PageServer
+
+    try:
+        listener = socket.create_server((host, port), family=_family(host))
+    except OSError as error:
+        raise SetupError(
+            f"--host {host} --port {port}: cannot listen: {error.strerror}; --port 0 takes a "
+            "free one"
+        ) from error
+    with PageServer(listener, page) as server:
+        print(f"tailbreak exporter: http://{host}:{listener.getsockname()[1]}/metrics", flush=True)
         with contextlib.suppress(KeyboardInterrupt):  # the way it is ended
-            thread.join()
+            server.serve_forever()
+
+
+def _family(host: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in host else socket.AF_INET
 
 
 def _check_interval(interval: float) -> None:

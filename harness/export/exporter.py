@@ -1,10 +1,9 @@
-"""`tailbreak exporter`: GPU series beside those of processes and the host, in one registry."""
+"""`tailbreak exporter`: GPU series beside those of processes and the host, on one page."""
 
 import socket
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-
-from prometheus_client import CollectorRegistry
 
 from harness.base.errors import SetupError
 from harness.export.nvml.collector import GpuCollector, MissingCollector
@@ -12,7 +11,30 @@ from harness.export.nvml.events import Events
 from harness.export.nvml.failure import NvmlMissing
 from harness.export.nvml.sampler import Sampler
 from harness.export.nvml.session import nvml
+from harness.export.page import Page, Piece
 from harness.export.process import ProcessCollector, Watched
+
+
+class ExporterPage:
+    """The page, written anew for each scrape; GPUs only once a sample."""
+
+    def __init__(self, gpus: GpuCollector | MissingCollector, watched: Sequence[Watched]) -> None:
+        self._gpus = gpus
+        self._processes = ProcessCollector(lambda: watched)
+        self._page = Page()
+        self._lock = threading.Lock()
+
+    def write(self, accept: str) -> tuple[bytes, str]:
+        """What a scrape is answered, and its content type."""
+        with self._lock:
+            pieces = (
+                Piece("gpus", self._gpus.version, self._gpus.collect),
+                Piece("processes", None, self._processes.collect),
+            )
+            return self._page.write(pieces, accept)
+
+    def answered(self) -> None:
+        """Nothing hangs on who asked."""
 
 
 @contextmanager
@@ -22,32 +44,25 @@ def exporter(
     environment: Mapping[str, str],
     *,
     requires_gpu: bool,
-) -> Iterator[tuple[CollectorRegistry, NvmlMissing | None]]:
-    """The registry while everything is sampled, and why there is no GPU in it, if there is none.
+) -> Iterator[tuple[ExporterPage, NvmlMissing | None]]:
+    """The page while everything is sampled, and why there is no GPU on it, if there is none.
 
     Raises:
         SetupError: a GPU is required, and there is no NVML, or it shows none.
     """
-    registry = CollectorRegistry()
-    registry.register(ProcessCollector(lambda: watched))
     try:
-        with _gpus(registry, interval_s, environment, requires_gpu=requires_gpu):
-            yield registry, None
+        with _gpus(interval_s, environment, requires_gpu=requires_gpu) as gpus:
+            yield ExporterPage(gpus, watched), None
     except NvmlMissing as missing:
         if requires_gpu:
             raise
-        registry.register(MissingCollector(missing.reason))
-        yield registry, missing
+        yield ExporterPage(MissingCollector(missing.reason), watched), missing
 
 
 @contextmanager
 def _gpus(
-    registry: CollectorRegistry,
-    interval_s: float,
-    environment: Mapping[str, str],
-    *,
-    requires_gpu: bool,
-) -> Iterator[None]:
+    interval_s: float, environment: Mapping[str, str], *, requires_gpu: bool
+) -> Iterator[GpuCollector]:
     with nvml(environment) as devices:
         if requires_gpu and not devices:
             raise SetupError(
@@ -59,8 +74,7 @@ def _gpus(
         events.start()
         sampler.start()
         try:
-            registry.register(GpuCollector(sampler, events, socket.gethostname()))
-            yield
+            yield GpuCollector(sampler, events, socket.gethostname())
         finally:
             sampler.close()
             events.close()

@@ -12,11 +12,10 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import BinaryIO, Final
 
+from harness.export.http_page import PageServer
 from harness.export.linger import Linger
 from harness.export.page import Page, Piece
 from harness.export.process import ProcessCollector
@@ -28,7 +27,6 @@ POLL_S: Final = 0.2
 NICE: Final = 10
 """The load and the server come first."""
 MAX_LINE: Final = 200
-PATH: Final = "/metrics"
 Seconds = Callable[[], float]
 
 
@@ -77,49 +75,11 @@ class RunPage:
             return self._linger.is_over(self._now())
 
 
-class _Handler(BaseHTTPRequestHandler):
-    timeout = 10
-
-    def __init__(self, page: RunPage, *arguments: Any) -> None:
-        self._page = page
-        super().__init__(*arguments)
-
-    def do_GET(self) -> None:
-        """Answer a scrape."""
-        if self.path.partition("?")[0] != PATH:
-            self.send_error(404, explain=f"the metrics are at {PATH}")
-            return
-        text, content_type = self._page.write(self.headers.get("Accept", ""))
-        self.send_response(200)
-        self.send_header("Content-Type", content_type)
-        self.send_header("Content-Length", str(len(text)))
-        self.end_headers()
-        self.wfile.write(text)
-        self._page.answered()
-
-    def log_message(self, *_arguments: Any) -> None:
-        """Say nothing: a line a second would be the log's only content."""
-
-
-class _Server(ThreadingHTTPServer):
-    def __init__(self, listener: socket.socket, page: RunPage) -> None:
-        super().__init__(
-            listener.getsockname()[:2], partial(_Handler, page), bind_and_activate=False
-        )
-        self.socket.close()
-        self.socket = listener
-
-    def handle_error(self, *_arguments: Any) -> None:
-        """Whoever asked is gone: nothing to tell."""
-        if not isinstance(sys.exception(), OSError):
-            super().handle_error(*_arguments)
-
-
 def serve(run: RunFolder, listener: socket.socket, words: BinaryIO) -> None:
     """Serve until the load is over and its last values were taken."""
     page = RunPage(RunWatch(run), ProcessTree(), time.monotonic)
     page.add_process("exporter", os.getpid())
-    server = _Server(listener, page)
+    server = PageServer(listener, page)
     page.write("")  # the first page imports and opens most of what there is
     print("ready", flush=True)  # noqa: T201  whoever started it waits for this
     threading.Thread(target=server.serve_forever, args=(POLL_S,), daemon=True).start()

@@ -11,9 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from prometheus_client import CollectorRegistry
-from prometheus_client.openmetrics.exposition import generate_latest
-
+from harness.export.exporter import ExporterPage
 from harness.export.nvml.collector import GpuCollector
 from harness.export.nvml.events import Events
 from harness.export.nvml.sampler import Sampler
@@ -23,6 +21,7 @@ from tools.bench_server.table import Table
 
 N_GPUS: Final = (1, 4, 8)
 N_REPEATS: Final = 20
+OPENMETRICS: Final = "application/openmetrics-text; version=1.0.0"
 
 
 def measure_gpus(n_blocks: int) -> Table:
@@ -46,14 +45,13 @@ def _measure(n_gpus: int, n_blocks: int) -> tuple[str, str, str]:
         clock.set(1)
         events = Events(devices)
         sampler = Sampler(devices, events, 1.0)
-        registry = CollectorRegistry()
-        registry.register(GpuCollector(sampler, events, os.uname().nodename))
+        page = ExporterPage(GpuCollector(sampler, events, os.uname().nodename), [])
 
         def sample() -> None:
             sampler.latest = sampler.sample()
 
         def scrape() -> int:
-            return len(generate_latest(registry))  # type: ignore[no-untyped-call]
+            return len(page.write(OPENMETRICS)[0])
 
         times = [(_once(sample), _once(scrape)) for _ in range(N_REPEATS * n_blocks)]
         size = scrape()

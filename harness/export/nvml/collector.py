@@ -33,6 +33,12 @@ class GpuCollector(Collector):
         self._events = events
         self._hostname = hostname
 
+    @property
+    def version(self) -> tuple[int, str]:
+        """What `collect` gives stays the same while this does."""
+        snapshot = self._sampler.latest
+        return snapshot.taken_ns, snapshot.reason or self._staleness(snapshot)
+
     def collect(self) -> Iterator[Family]:
         """Families of the newest snapshot."""
         snapshot = self._sampler.latest
@@ -75,6 +81,11 @@ class MissingCollector(Collector):
 
     def __init__(self, reason: str) -> None:
         self._reason = reason
+
+    @property
+    def version(self) -> str:
+        """It never changes."""
+        return self._reason
 
     def collect(self) -> Iterator[Family]:
         """`gpu_exporter_up 0` and the reason."""
