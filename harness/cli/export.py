@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.base.errors import RecordError
-from harness.cli.result_file import check_folder
+from harness.cli.result_file import check_whole
 
 if TYPE_CHECKING:
     from harness.export.backfill import PastRun
@@ -36,7 +36,7 @@ def export(
     from harness.export.openmetrics_file import OpenMetricsFile
     from harness.records.run import RunFolder
 
-    check_folder("--openmetrics", openmetrics)
+    check_whole("--openmetrics", openmetrics)
     folder = RunFolder.open(run)
     past, report = _read(folder), _report(folder)
     with OpenMetricsFile() as file:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from harness.base.errors import SetupError
+from harness.cli.result_file import check_whole
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -61,6 +62,7 @@ def records(
 
     if format_ is Format.PARQUET and output is None:
         raise SetupError("--format parquet writes no text; name a file with --output FILE")
+    check_whole("--output", output)
     folder = RunFolder.open(run)
     widen = _widening(folder)
     batches = (widen(batch) for batch in iter_rows(folder))

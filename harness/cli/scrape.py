@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.result_file import check_folder
+from harness.cli.result_file import check_folder, check_whole
 
 if TYPE_CHECKING:
     from harness.importers.metrics_source import MetricsSource
@@ -55,7 +55,7 @@ def scrape(
     from harness.records.telemetry import to_readings, write_telemetry
 
     check_folder("--json", json_file)
-    check_folder("--out", out)
+    check_whole("--out", out)
     sources = [MetricsSource(url) for url in urls]
     answers = [source.ask() for source in sources]
     rows = _look(sources, seconds, every)

@@ -16,6 +16,7 @@ from harness.load.client.endpoint import split_url
 from harness.load.client.plain_http import PlainHttp
 
 TIMEOUT_S: Final = 5.0
+ALLOWED: Final = "allowed is http://HOST:PORT/PATH, all else than ASCII as %XX"
 NEVER: Final = frozenset({401, 403, 404, 405, 501})
 """Answers that will be the same in a second."""
 
@@ -56,7 +57,12 @@ class MetricsSource:
         Raises:
             SetupError: no plain http URL.
         """
-        parts = urlsplit(url)
+        try:
+            parts = urlsplit(url)
+        except ValueError as error:
+            raise SetupError(f"got {url[:80]!r}: {error}; {ALLOWED}") from error
+        if not parts.netloc or not parts.path.isascii() or not parts.query.isascii():
+            raise SetupError(f"got {url.partition('?')[0][:80]!r}, {ALLOWED}")
         base = urlunsplit((parts.scheme, parts.netloc, "", "", ""))
         split_url(base)
         path = parts.path if parts.path.strip("/") else "/metrics"

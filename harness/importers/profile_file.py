@@ -48,6 +48,8 @@ def read_profile(path: Path) -> Profile | KernelCounters:
             return _read_text(path, head, text)
     except OSError as error:
         raise RecordError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except csv.Error as error:
+        raise RecordError(f"{path}: a row cannot be read: {error}") from error
     except (EOFError, zlib.error) as error:
         raise RecordError(f"{path}: the compressed file is cut or broken: {error}") from error
 

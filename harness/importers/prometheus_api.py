@@ -54,15 +54,15 @@ class PrometheusApi:
     def query(self, promql: str, at: float | None = None) -> list[Series]:
         """Series of an instant query, one point each; now, or at a Unix time."""
         asked = {"query": promql} | ({} if at is None else {"time": repr(at)})
-        return [_series(each, [each["value"]]) for each in self._result("query", asked)]
+        return self._result("query", asked)
 
     def query_range(self, promql: str, *, start: float, end: float, step_s: float) -> list[Series]:
         """Series of a range query between two Unix times; the step grows where it must."""
         step = max(step_s, (end - start) / MAX_POINTS)
         asked = {"query": promql, "start": repr(start), "end": repr(end), "step": repr(step)}
-        return [_series(each, each["values"]) for each in self._result("query_range", asked)]
+        return self._result("query_range", asked)
 
-    def _result(self, path: str, asked: dict[str, str]) -> list[Any]:
+    def _result(self, path: str, asked: dict[str, str]) -> list[Series]:
         """The vector or matrix of an answer; a scalar is a vector of one."""
         value = self._get(f"/api/v1/{path}?{urllib.parse.urlencode(asked)}")
         try:
@@ -71,10 +71,12 @@ class PrometheusApi:
                 raise SetupError(f"{self.url} refused {asked['query']!r}: {said}")
             data = value["data"]
             if data["resultType"] == "scalar":
-                return [{"metric": {}, "value": data["result"]}]
-            return list(data["result"])
-        except (TypeError, KeyError) as error:
-            raise SetupError(f"{self.url} is no Prometheus: its answer lacks {error}") from error
+                return [_series({"metric": {}, "value": data["result"]})]
+            return [_series(each) for each in data["result"]]
+        except (TypeError, KeyError, ValueError, AttributeError) as error:
+            raise SetupError(
+                f"{self.url} is no Prometheus: its answer to {asked['query']!r} is not built as one"
+            ) from error
 
     def _get(self, path: str) -> Any:
         address = self.url.rstrip("/") + path
@@ -100,9 +102,10 @@ class PrometheusApi:
             raise SetupError(f"{self.url} is no Prometheus: its answer is not JSON") from error
 
 
-def _series(each: dict[str, Any], points: list[Any]) -> Series:
+def _series(each: dict[str, Any]) -> Series:
+    points = each["values"] if "values" in each else [each["value"]]
     return Series(
-        labels=each["metric"],
+        labels={str(name): str(value) for name, value in each["metric"].items()},
         times=tuple(float(time) for time, _ in points),
         values=tuple(float(text) for _, text in points),
     )

@@ -81,7 +81,8 @@ def _span(api: PrometheusApi, span: Span, match: Mapping[str, str]) -> Iterator[
         for each in api.query_range(query, start=start, end=end, step_s=step):
             held = sources[each.labels.get("instance", "")][_key(each)]
             for time, value in zip(each.times, each.values, strict=True):
-                held[round((time - start) / step)] = value
+                if start <= time <= end + step:  # of what was asked for
+                    held[round((time - start) / step)] = value
     for source, series in sources.items():
         n_steps = 1 + max(place for values in series.values() for place in values)
         for key, values in [*series.items(), *_canonical(series, n_steps).items()]:
@@ -91,7 +92,7 @@ def _span(api: PrometheusApi, span: Span, match: Mapping[str, str]) -> Iterator[
 
 
 def _key(series: Series) -> Key:
-    name = series.labels["__name__"]
+    name = series.labels.get("__name__", "")
     if name == UP:
         return UP, ()
     return name, tuple(sorted(pair for pair in series.labels.items() if pair[0] not in _HIDDEN))

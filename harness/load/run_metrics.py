@@ -80,9 +80,12 @@ class RunMetrics:
         try:
             if not self._has_ended_soon(self._process):
                 sys.stderr.write("metrics: waiting for the last scrapes; Ctrl-C ends it\n")
-            self._process.wait()
+            status = self._process.wait()
         except KeyboardInterrupt:
             self.kill()
+            return
+        if status != 0:
+            sys.stderr.write(f"metrics: their exporter died ({status}); see the run's {LOG}\n")
 
     def kill(self) -> None:
         """End it now."""

@@ -1,6 +1,7 @@
 """`tailbreak scrape` on real endpoints: the table, the files, and what is refused."""
 
 import json
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -90,3 +91,27 @@ def test_nobody_there_is_an_error_that_says_so(page: MetricsPage, tmp_path: Path
         result = scrape(*arguments)
         assert isinstance(result.exception, SetupError)
         assert words in str(result.exception)
+
+
+@pytest.mark.parametrize(
+    "url", ["http://[::1", "http://127.0.0.1:1/\u00e9", "foo", "", "http://127.0.0.1:1/m?k=\u00e9"]
+)
+def test_what_is_no_address_is_told(url: str) -> None:
+    """An address that cannot be asked is an error that says what is allowed."""
+    error = scrape(url).exception
+    assert isinstance(error, SetupError)
+    assert "allowed is http://HOST:PORT/PATH" in str(error)
+
+
+def test_a_file_never_takes_the_place_of_a_folder_or_a_device(
+    page: MetricsPage, tmp_path: Path
+) -> None:
+    """What cannot become the file is refused before the look, and stays what it is."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for out, words in ((tmp_path, "this is a folder"), (pipe, "no plain file")):
+        error = scrape(page.url, "--out", str(out)).exception
+        assert isinstance(error, SetupError)
+        assert words in str(error)
+    assert pipe.is_fifo()
+    assert not page.paths

@@ -167,3 +167,12 @@ def test_the_tools_own_format_names_the_export(tmp_path: Path, suffix: str) -> N
     path.write_bytes(b"?")
     with pytest.raises(SetupError, match="nsys export --type sqlite a"):
         read_profile(path)
+
+
+def test_a_cell_without_an_end_is_refused(tmp_path: Path) -> None:
+    """A cell beyond what a CSV reader takes is told, in the header as in a row."""
+    path, cell = tmp_path / "a.csv", "k" * 200_000
+    for text in (f"Start (ns),Duration (ns),CorrId,Name\n1,1,1,{cell}\n", f"{cell},Name,b\n"):
+        path.write_text(text)
+        with pytest.raises(RecordError, match=r"a\.csv: a row cannot be read: field larger"):
+            read_profile(path)

@@ -13,6 +13,11 @@ from harness.base.errors import SetupError
 from harness.importers.prometheus_api import PrometheusApi
 from tests.prometheus_process import needs_prometheus, prometheus
 
+DATA = (
+    b'{"status": "success", "data": {"resultType": "matrix", "result": '
+    b'[{"metric": null, "values": %s}]}}'
+)
+
 
 @contextmanager
 def answering(status: int, body: bytes) -> Iterator[str]:
@@ -56,9 +61,11 @@ def test_real_prometheus_answers_are_read(tmp_path: Path) -> None:
     [
         (200, b"<html>please log in</html>", "not JSON"),
         (404, b"<html>gone</html>", "HTTP status 404"),
-        (200, b"{}", "lacks 'status'"),
+        (200, b"{}", "not built as one"),
         (200, b'{"status": "success", "data": 3}', "is no Prometheus"),
         (200, b"", "not JSON"),
+        (200, b'{"status": "success", "data": {"resultType": "vector", "result": [1]}}', "built"),
+        *((200, DATA % each, "not built as one") for each in (b"{}", b"null", b"[]", b"[[1]]")),
     ],
 )
 def test_what_is_no_prometheus_is_told(status: int, body: bytes, words: str) -> None:
