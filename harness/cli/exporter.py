@@ -20,7 +20,10 @@ LONGEST_S: Final = 60.0
 def exporter(
     *,
     port: Annotated[
-        int, typer.Option(help="Port to listen on; 0 takes any free one.", metavar="N")
+        int,
+        typer.Option(
+            help="Port to listen on; 0 takes any free one.", metavar="N", min=0, max=65_535
+        ),
     ] = 9400,
     host: Annotated[str, typer.Option(help="Address to bind.", metavar="HOST")] = "127.0.0.1",
     interval: Annotated[
@@ -31,7 +34,7 @@ def exporter(
     ] = False,
     pid: Annotated[
         list[int] | None,
-        typer.Option(help="A process to watch, repeatable.", metavar="PID"),
+        typer.Option(help="A process to watch, repeatable.", metavar="PID", min=1),
     ] = None,
     once: Annotated[
         bool, typer.Option("--once", help="Print one exposition after one interval, and end.")
@@ -72,15 +75,20 @@ def _serve(page: "ExporterPage", host: str, port: int) -> None:
     """
     from harness.export.http_page import PageServer
 
+    if not host:
+        raise SetupError(
+            "--host: got nothing, which would be every address of this machine; name it"
+        )
     try:
         listener = socket.create_server((host, port), family=_family(host))
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
         raise SetupError(
-            f"--host {host} --port {port}: cannot listen: {error.strerror}; --port 0 takes a "
-            "free one"
+            f"--host {host} --port {port}: cannot listen: {reason}; --port 0 takes a free one"
         ) from error
     with PageServer(listener, page) as server:
-        print(f"tailbreak exporter: http://{host}:{listener.getsockname()[1]}/metrics", flush=True)
+        shown = f"[{host}]" if ":" in host else host
+        print(f"tailbreak exporter: http://{shown}:{listener.getsockname()[1]}/metrics", flush=True)
         with contextlib.suppress(KeyboardInterrupt):  # the way it is ended
             server.serve_forever()
 

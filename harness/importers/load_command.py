@@ -5,6 +5,7 @@ model, the prompt's length (by characters: nobody has its tokenizer here) and th
 """
 
 import json
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -22,6 +23,7 @@ WRK_VALUES: Final = {
     "s": "s", "script": "s", "H": "H", "header": "H", "timeout": "timeout", "R": "R", "rate": "R",
 }  # fmt: skip
 _SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_PARTS: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)", re.ASCII)
 _ENDPOINTS: Final[tuple[tuple[str, Api], ...]] = (
     ("/v1/chat/completions", "openai-chat"),
     ("/v1/completions", "openai-completions"),
@@ -133,7 +135,8 @@ def _target(url: str) -> tuple[str, Api]:
     address = url if "://" in url else f"http://{url}"
     try:
         parts = urlsplit(address)
-        host = f"{parts.hostname}:{parts.port}" if parts.port else parts.hostname
+        name = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+        host = f"{name}:{parts.port}" if parts.port else name
     except ValueError as error:
         raise SetupError(f"got the URL {url[:80]!r}, which cannot be read: {error}") from error
     if parts.scheme not in {"http", "https"} or not parts.hostname:
@@ -193,6 +196,10 @@ def _number(text: str, option: str) -> float:
 
 
 def _seconds(text: str, option: str) -> float:
+    """A time in one unit, or in several as Go writes it: 1h30m."""
+    parts = _PARTS.findall(text)
+    if len(parts) > 1 and "".join(map("".join, parts)) == text:
+        return sum(_number(value, option) * _SECONDS[unit] for value, unit in parts)
     unit = next((u for u in ("ms", "s", "m", "h") if text.endswith(u)), "")
     value = _number(text.removesuffix(unit), option)
     return value * _SECONDS.get(unit, 1.0)

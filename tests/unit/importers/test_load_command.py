@@ -91,3 +91,9 @@ def test_a_strange_body_leaves_guesses_that_are_told(body: str) -> None:
     load = read_command(f"hey -d '{body}' http://localhost:1")
     assert load.prompt_tokens == (128,)
     assert any("guess" in note for note in load.notes)
+
+
+def test_times_in_parts_and_addresses_in_brackets() -> None:
+    """Go's 1h30m is an hour and a half, and an IPv6 address keeps its brackets."""
+    load = read_command("hey -z 1h30m -q 1 -c 1 http://[::1]:8000/v1/completions")
+    assert (load.n_requests, load.url) == (5400, "http://[::1]:8000")
