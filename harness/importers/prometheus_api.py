@@ -1,4 +1,4 @@
-"""Prometheus's HTTP API as far as it is read here: instant and range queries, bounded.
+"""Prometheus's HTTP API as far as it is read here: queries and declared types, bounded.
 
 An empty answer is an empty list, never an error and never zero. Whatever is no answer of a
 Prometheus (nobody there, a proxy's page, a refused query) is one error that says so.
@@ -21,6 +21,7 @@ MAX_BYTES: Final = 64 << 20
 TIMEOUT_S: Final = 30.0
 MAX_POINTS: Final = 10_000
 """Prometheus refuses more than 11,000 points a series."""
+TYPES: Final = frozenset({"counter", "gauge", "histogram", "summary"})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,6 +62,15 @@ class PrometheusApi:
         step = max(step_s, (end - start) / MAX_POINTS)
         asked = {"query": promql, "start": repr(start), "end": repr(end), "step": repr(step)}
         return self._result("query_range", asked)
+
+    def types(self) -> dict[str, str]:
+        """Declared type by name; empty where none is told: not every store of series keeps them."""
+        try:
+            told = self._get("/api/v1/metadata?limit_per_metric=1")["data"]
+            types = {name: str(entries[0]["type"]) for name, entries in told.items() if entries}
+        except (SetupError, TypeError, KeyError, AttributeError, IndexError):
+            return {}
+        return {name: kind for name, kind in types.items() if kind in TYPES}
 
     def _result(self, path: str, asked: dict[str, str]) -> list[Series]:
         """The vector or matrix of an answer; a scalar is a vector of one."""

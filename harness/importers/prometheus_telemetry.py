@@ -1,9 +1,9 @@
 """What a Prometheus holds of some stretches of time, as telemetry that windows can read.
 
 Asks for the names of the catalogue and those of known engines, each with its own range query; an
-instance is a source. Engines' own names are told in canonical quantities as well. One row a change,
-as a run keeps it: a series that ends has a row without a value, and `up` a row at each step, so
-that absent is never taken for zero.
+instance of a job is a source. Engines' own names are told in canonical quantities as well. One row
+a change, as a run keeps it: a series that ends has a row without a value, and `up` a row at each
+step, so that absent is never taken for zero.
 """
 
 import json
@@ -18,6 +18,7 @@ from harness.base.errors import SetupError
 from harness.importers.engines import ENGINES
 from harness.importers.engines.bundled import BUNDLED
 from harness.importers.engines.canonical import detect_engine, translate
+from harness.importers.engines.engine import Engine
 from harness.importers.metrics_text import Page
 from harness.importers.prometheus_api import PrometheusApi, Series
 from harness.metrics.catalogue.gpu import DCGM_METRICS, GPU_METRICS
@@ -50,7 +51,8 @@ def read_prometheus(
     Raises:
         SetupError: no Prometheus answers there, or it holds nothing of this time.
     """
-    rows = [row for span in spans for row in _span(api, span, match)]
+    declared = Page(values={}, kinds=api.types(), anomalies={})
+    rows = [row for span in spans for row in _span(api, span, match, declared)]
     if not any(row.name != UP for row in rows):
         told = " and ".join(f"{start:.0f} to {end:.0f}" for start, end in spans)
         raise SetupError(
@@ -73,22 +75,31 @@ def queries(match: Mapping[str, str] = NO_LABELS) -> list[str]:
     ]
 
 
-def _span(api: PrometheusApi, span: Span, match: Mapping[str, str]) -> Iterator[Reading]:
+def _span(
+    api: PrometheusApi, span: Span, match: Mapping[str, str], declared: Page
+) -> Iterator[Reading]:
     start, end = span
     step = max(SHORTEST_STEP_S, (end - start) / N_STEPS)
     sources: dict[str, dict[Key, Values]] = defaultdict(lambda: defaultdict(dict))
     for query in queries(match):
         for each in api.query_range(query, start=start, end=end, step_s=step):
-            held = sources[each.labels.get("instance", "")][_key(each)]
+            held = sources[_source(each)][_key(each)]
             for time, value in zip(each.times, each.values, strict=True):
                 if start <= time <= end + step:  # of what was asked for
                     held[round((time - start) / step)] = value
     for source, series in sources.items():
         n_steps = 1 + max(place for values in series.values() for place in values)
-        for key, values in [*series.items(), *_canonical(series, n_steps).items()]:
+        engine = detect_engine(_page(dict.fromkeys(series, 0.0)))
+        for key, values in [*series.items(), *_canonical(series, engine, n_steps).items()]:
             for place, told in _told(key, values, n_steps):
                 time_ns = round((start + place * step) * 1e9)
-                yield Reading(time_ns, source, *key, told, _kind(key[0]))
+                yield Reading(time_ns, source, *key, told, _kind(key[0], engine, declared))
+
+
+def _source(series: Series) -> str:
+    """Job and instance: two jobs may scrape one instance, and tell the same names."""
+    parts = (series.labels.get("job", ""), series.labels.get("instance", ""))
+    return "/".join(part for part in parts if part)
 
 
 def _key(series: Series) -> Key:
@@ -110,10 +121,11 @@ def _told(key: Key, values: Values, n_steps: int) -> Iterator[tuple[int, float |
         last = value
 
 
-def _canonical(series: Mapping[Key, Values], n_steps: int) -> dict[Key, Values]:
+def _canonical(
+    series: Mapping[Key, Values], engine: Engine | None, n_steps: int
+) -> dict[Key, Values]:
     """The same in canonical quantities, for an engine that is not ours."""
     found: dict[Key, Values] = defaultdict(dict)
-    engine = detect_engine(_page(dict.fromkeys(series, 0.0)))
     if engine is None or engine is BUNDLED:
         return found
     for place in range(n_steps):
@@ -128,7 +140,12 @@ def _page(values: Mapping[Key, float]) -> Page:
     return Page(values=values, kinds={}, anomalies={})
 
 
-def _kind(name: str) -> str:
+def _kind(name: str, engine: Engine | None, declared: Page) -> str:
+    """Known better, or as declared; where neither says it, what the name says."""
+    known = engine.kinds.get(name.replace(":", "_")) if engine is not None else None
+    told = known or declared.kind_of(name)
+    if told != "unknown":
+        return told
     if name.endswith("_total"):
         return "counter"
     return "histogram" if name.endswith(("_bucket", "_sum", "_count")) else "gauge"

@@ -24,7 +24,7 @@ AT = {"job": "llm", "instance": "10.0.0.1:8000"}
 def series(name: str, values: dict[int, float], **labels: str) -> dict[str, Any]:
     """A series of a range answer, a value a second."""
     return {
-        "metric": {"__name__": name, **AT, **labels},
+        "metric": {"__name__": name} | AT | labels,
         "values": [[T0 + second, str(value)] for second, value in values.items()],
     }
 
@@ -45,16 +45,24 @@ def api(held: list[dict[str, Any]]) -> Iterator[PrometheusApi]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            asked = parse_qs(urlsplit(self.path).query)
+            address = urlsplit(self.path)
+            asked = parse_qs(address.query)
+            if address.path.endswith("/metadata"):
+                told = {name: [{"type": kind, "help": ""}] for name, kind in TYPES.items()}
+                self.answer({"status": "success", "data": told})
+                return
             query, start, end = asked["query"][0], asked["start"][0], asked["end"][0]
             found = []
             for each in held:
                 name = each["metric"]["__name__"]
                 inside = [v for v in each["values"] if float(start) <= v[0] <= float(end)]
-                is_asked = name == query or ("vllm" in query and ":" in name)
+                is_asked = name == query or ("vllm" in query and name.startswith(("vllm:", "tgi_")))
                 if is_asked and inside:
                     found.append({**each, "values": inside})
-            body = {"status": "success", "data": {"resultType": "matrix", "result": found}}
+            data = {"resultType": "matrix", "result": found}
+            self.answer({"status": "success", "data": data})
+
+        def answer(self, body: dict[str, Any]) -> None:
             self.send_response(200)
             self.end_headers()
             self.wfile.write(json.dumps(body).encode())
@@ -66,6 +74,9 @@ def api(held: list[dict[str, Any]]) -> Iterator[PrometheusApi]:
         yield PrometheusApi(url)
 
 
+TYPES = {"tgi_request_count": "counter", "tgi_queue_size": "gauge"}
+
+
 def read(api: PrometheusApi) -> Telemetry:
     return Telemetry(read_prometheus(api, [(T0, T0 + 60)]))
 
@@ -74,7 +85,7 @@ def test_a_counter_has_the_rate_it_had(held: list[dict[str, Any]], api: Promethe
     """Two evictions a second, told by source and without Prometheus's own labels."""
     held.append(series(server.EVICTIONS.name, every(60, 5.0, 2.0), pool="a"))
     telemetry = read(api)
-    assert telemetry.sources == ["10.0.0.1:8000"]
+    assert telemetry.sources == ["llm/10.0.0.1:8000"]
     assert telemetry.window().rate(server.EVICTIONS.name, pool="a") == pytest.approx(2)
     assert list(telemetry.window().series(server.EVICTIONS.name)) == [{"pool": "a"}]
 
@@ -124,6 +135,37 @@ def test_vllm_is_understood_by_rules_and_canonical_names(
     assert pressure.evidence[0].value == pytest.approx(0.25)
     assert pressure.evidence[-1].value == pytest.approx(0.99)
     assert queueing.check(Context(fault=window)) is not None
+
+
+def test_types_are_those_that_were_declared(held: list[dict[str, Any]], api: PrometheusApi) -> None:
+    """TGI's counter ends in `_count` and is no histogram; what nobody declared goes by its name."""
+    held += [
+        series("tgi_request_count", every(60, 0.0, 2.0)),
+        series("tgi_queue_size", every(60, 3.0)),
+        series("tgi_request_duration_sum", every(60, 0.0, 1.0)),
+        series(server.EVICTIONS.name, every(60, 5.0, 2.0), pool="a"),
+    ]
+    telemetry = read(api)
+    assert {name: telemetry.kind(name) for name in telemetry.names if name[:4] != "llm:"} == {
+        "up": "gauge",
+        "tgi_request_count": "counter",
+        "tgi_queue_size": "gauge",
+        "tgi_request_duration_sum": "histogram",
+        server.EVICTIONS.name: "counter",
+    }
+
+
+def test_two_jobs_at_one_address_are_two_sources(
+    held: list[dict[str, Any]], api: PrometheusApi
+) -> None:
+    """Neither overwrites the other: their evictions add up."""
+    held += [
+        series(server.EVICTIONS.name, every(60, 5.0, 2.0)),
+        series(server.EVICTIONS.name, every(60, 9.0, 1.0), job="other"),
+    ]
+    telemetry = read(api)
+    assert telemetry.sources == ["llm/10.0.0.1:8000", "other/10.0.0.1:8000"]
+    assert telemetry.window().rate(server.EVICTIONS.name) == pytest.approx(3)
 
 
 def test_a_prometheus_that_knows_nothing_of_us_is_told(api: PrometheusApi) -> None:
