@@ -19,6 +19,8 @@ from harness.metrics.window import Window
 LIMIT: Final = 0.05
 """Share of the time."""
 GROWN: Final = 2.0
+POWER_CAP: Final = "sw_power_cap"
+"""Usual on a GPU at full load: a symptom only beside a normal time that had less of it."""
 
 
 def check(context: Context) -> Symptom | None:
@@ -32,6 +34,7 @@ def check(context: Context) -> Symptom | None:
         and (each := figure(context, "share of the time throttled", partial(_share, labels)))
         and each.value > LIMIT
         and has_grown(each, GROWN)
+        and (each.normal is not None or labels.get("reason") != POWER_CAP)
     ]
     if not found:
         return None

@@ -277,3 +277,12 @@ def test_a_programs_xid_is_the_programs() -> None:
     symptom = gpu_errors.check(Context(fault=window(1, None, [xid])))
     assert symptom is not None
     assert symptom.cause.startswith("A program's own fault")
+
+
+def test_a_power_cap_is_a_symptom_only_where_it_has_grown() -> None:
+    """At full load it is usual: alone, or beside as much of it, it says nothing."""
+    capped = of(1, "mc_gpu_throttled", 1.0)
+    assert gpu_throttled.check(Context(fault=window(2, capped))) is None
+    assert gpu_throttled.check(Context(fault=window(2, capped), normal=window(3, capped))) is None
+    symptom = found(gpu_throttled.check, capped, compare=True)
+    assert symptom.seen.startswith("GPU 1 is throttled 100 % of the time: sw_power_cap")
