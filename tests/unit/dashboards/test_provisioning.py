@@ -87,3 +87,9 @@ def test_committed_alerting_file_is_json() -> None:
     """Grafana reads provisioning files by their suffix."""
     path = HERE / "provisioning/alerting/tailbreak.json"
     assert json.loads(path.read_text())["apiVersion"] == 1
+
+
+def test_the_example_objective_alerts_on_request_only() -> None:
+    """Of the rules only the general ones are loaded: a deliberate overload pages nobody."""
+    config = yaml.safe_load((HERE / "prometheus.yml").read_text())
+    assert config["rule_files"] == ["rules/alerts.yml"]
