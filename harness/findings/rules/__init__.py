@@ -5,6 +5,7 @@ from harness.findings.rules import (
     coalesced_stream,
     dispatch_lag,
     failed_requests,
+    gpu_faults,
     lengths,
     lost_workers,
     missing_requests,
@@ -29,6 +30,7 @@ RULES: tuple[Rule, ...] = (
     coalesced_stream.check,
     lengths.check,
     scraped_metrics.check,
+    gpu_faults.check,
 )
 
 __all__ = ["RULES", "Doubt", "Rule"]
