@@ -142,5 +142,3 @@ RUN_RATIO: Final = gauge(
     "bound",
     unit="ratio",
 )
-
-RUN_METRICS: Final = (RUN_QUANTILE, RUN_BREAKPOINT, RUN_SHARE, RUN_VERDICT, RUN_RATIO)

@@ -19,5 +19,3 @@ MISSING: Final = gauge(
     "1 for a quantity that servers of this kind tell and this one does not.",
     "quantity",
 )
-
-TELEMETRY_METRICS: Final = (UP, SCRAPE_ERROR, ODD, LEFT_OUT, MISSING)
