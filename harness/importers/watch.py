@@ -11,8 +11,8 @@ from typing import Final
 
 from harness.base.clock import Clock, SystemClock
 from harness.base.errors import RecordError, SetupError, TailbreakError
-from harness.importers.changes import Changes
 from harness.importers.metrics_source import MetricsSource, NotServed
+from harness.importers.row_changes import Changes
 from harness.records.telemetry import Reading
 
 MAX_SOURCES: Final = 16

@@ -8,10 +8,10 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from harness.importers.changes import Changes
 from harness.importers.engines.canonical import detect_engine, translate
 from harness.importers.metrics_source import Answer
 from harness.importers.metrics_text import Heads, read_metrics
+from harness.importers.row_changes import Changes
 from harness.metrics.catalogue import server
 from tools.bench_server.table import Table
 

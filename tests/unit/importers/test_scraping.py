@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from harness.base.errors import RecordError, SetupError
-from harness.importers import changes
-from harness.importers.changes import Changes
+from harness.importers import row_changes
 from harness.importers.metrics_source import Answer, MetricsSource, NotServed
 from harness.importers.metrics_text import NoMetrics, read_metrics
+from harness.importers.row_changes import Changes
 from harness.importers.watch import watching
 from harness.metrics.window import Telemetry
 from harness.records.telemetry import Reading, to_readings
@@ -76,7 +76,7 @@ def test_a_failure_says_why_once_and_takes_nothing_back() -> None:
 
 def test_series_of_one_source_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is beyond is counted, and the known ones go on."""
-    monkeypatch.setattr(changes, "MAX_SERIES", 3)
+    monkeypatch.setattr(row_changes, "MAX_SERIES", 3)
     kept = Changes("a")
     kept.answered(answer("a 1\nb 1"))
     assert told(kept.answered(answer("a 2\nb 2\nc 1\nd 1\ne 1"))) == [
