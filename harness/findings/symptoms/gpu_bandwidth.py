@@ -12,7 +12,7 @@ import numpy as np
 
 from harness.findings.quantity import percent
 from harness.findings.symptoms.gpus import gpu_names
-from harness.findings.symptoms.measure import figure, given
+from harness.findings.symptoms.measure import figure, given, has_grown
 from harness.findings.symptoms.symptom import Context, Figure, Symptom
 from harness.metrics.catalogue.gpu import GPU_DRAM_ACTIVE, GPU_SM_ACTIVE, GPU_UTILISATION
 from harness.metrics.window import Window
@@ -21,6 +21,7 @@ DRAM: Final = 0.92
 BUSY: Final = 0.60
 SUSTAINED: Final = 0.8
 """Share of the time at which both must hold."""
+GROWN: Final = 1.5
 LEAST_SAMPLES: Final = 5
 
 
@@ -36,6 +37,7 @@ def check(
         for uuid, name in gpu_names(context.fault, GPU_DRAM_ACTIVE.name).items()
         if (held := figure(context, "share of the time bandwidth-bound", partial(share, uuid)))
         and held.value >= sustained
+        and has_grown(held, GROWN)
     ]
     if not found:
         return None

@@ -29,10 +29,11 @@ PROGRAMS: Final = frozenset({"13", "31", "43", "45"})
 
 
 def check(context: Context) -> Symptom | None:
-    """Fires at one XID, or at one GPU that is down; a lost GPU is worded first."""
+    """Fires at one XID, or one GPU that is down and was not before; a lost GPU is worded first."""
     if context.fault is None:
         return None
-    lost = _lost(context.fault)
+    before = _lost(context.normal) if context.normal is not None else []
+    lost = [name for name in _lost(context.fault) if name not in before]
     xids = _xids(context.fault)
     if not lost and not xids:
         return None

@@ -271,6 +271,19 @@ def test_xids_are_told_by_code_and_a_lost_gpu_first() -> None:
     assert symptom.strength == 3
 
 
+def test_a_gpu_that_was_gone_before_is_no_symptom() -> None:
+    """GPU 3 gone in both windows; gone in the fault alone it is one."""
+    gone = of(3, "mc_gpu_up", 0.0)
+    assert gpu_errors.check(Context(fault=window(1, gone), normal=window(2, gone))) is None
+    assert gpu_errors.check(Context(fault=window(1, gone), normal=window(2))) is not None
+
+
+def test_a_memory_that_always_was_the_limit_is_no_symptom() -> None:
+    """Bandwidth-bound in both windows; in the fault alone it is told."""
+    assert gpu_bandwidth.check(Context(fault=window(1, WAITING), normal=window(2, WAITING))) is None
+    assert gpu_bandwidth.check(Context(fault=window(1, WAITING), normal=window(2))) is not None
+
+
 def test_a_programs_xid_is_the_programs() -> None:
     """XID 31 alone is an illegal access."""
     xid = ("mc_gpu_xid_errors_total", {"gpu": "0", "uuid": "GPU-0", "xid": "31"}, 1.0)
