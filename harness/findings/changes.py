@@ -24,6 +24,8 @@ MOST_SLICES: Final = 48
 SHORTEST_S: Final = 1.0
 QUANTILES: Final = (0.5, 0.99)
 MAX_QUANTITIES: Final = 2000
+LEAST_EFFECT: Final = 1.0
+"""In units of normal noise: less is within it, however surely it differs."""
 _SKIPPED: Final = ("_sum", "_created")
 _DCGM_COUNTERS: Final = frozenset(each.name for each in DCGM_METRICS if each.type == "counter")
 """Exposed without a type, since their names do not end in `_total`."""
@@ -43,7 +45,7 @@ class Change:
         normal: median of its slices in the normal time; None where it was not there.
         fault: the same in the fault.
         effect: the difference in units of normal noise; None where one side is missing.
-        has_changed: whether the test stands among all that were made.
+        has_changed: whether the test stands among all that were made, and the effect is beyond the noise.
     """
 
     name: str
@@ -125,7 +127,7 @@ def _change(
     effect = test.effect if test is not None else None
     return Change(
         name=name, labels=labels, what=what, normal=normal, fault=fault, effect=effect,
-        has_changed=has_changed,
+        has_changed=has_changed and effect is not None and abs(effect) >= LEAST_EFFECT,
     )  # fmt: skip
 
 

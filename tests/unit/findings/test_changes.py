@@ -65,6 +65,15 @@ def test_what_is_in_one_time_only_is_told_apart() -> None:
     assert (told["y"].normal, told["y"].fault) == (None, 2.0)
 
 
+def test_what_moves_within_its_noise_has_not_changed() -> None:
+    """Every reading of `x` grows by its last bit, of `y` by a third: surely unlike, both."""
+    values = [0.38] * 40 + [0.38 * (1 + 1e-15)] * 40
+    rows = gauge("x", values) + gauge("y", [6.0] * 40 + [8.0] * 40) + gauge("up", [1.0] * 80)
+    telemetry = Telemetry(to_readings(rows))
+    found = find_changes(telemetry.window((0, 39.5)), telemetry.window((40.5, 79)))
+    assert [each.name for each in found.changed] == ["y"]
+
+
 def test_noise_that_lasts_is_no_change() -> None:
     """Of 200 gauges that wander (each slice 0.6 of the last), few have changed; untold by a test
     that takes slices as independent, some 25 had.
