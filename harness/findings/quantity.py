@@ -33,6 +33,18 @@ def number(value: float, digits: int = 3) -> str:
     return fixed(value, decimals_of(value, digits))
 
 
+def measured(value: float, unit: str) -> str:
+    """A number with its unit, in a size that can be read: `1.41 GHz`, `257 MiB`."""
+    if unit == "bytes":
+        return f"{number(value / 2**20)} MiB"
+    size, prefix = next(
+        (found for found in ((1e9, "G"), (1e6, "M")) if abs(value) >= found[0]), (1.0, "")
+    )
+    if unit in {"Hz", "bytes/s"}:
+        return f"{number(value / size)} {prefix}{unit.replace('bytes', 'B')}"
+    return f"{number(value)} {unit}".strip()
+
+
 def many(n: int, noun: str) -> str:
     """`1 cell`, `12,432 requests`: nouns that take an s."""
     return f"{n:,} {noun}{'' if n == 1 else 's'}"

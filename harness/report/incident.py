@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 from harness.findings.changes import Change, Changes
 from harness.findings.diagnosis import Diagnosis
-from harness.findings.quantity import change, number
+from harness.findings.quantity import change, measured, number
 from harness.findings.symptoms import Figure, Symptom
 from harness.findings.text import line, short
 
@@ -137,9 +137,8 @@ def figures_words(figures: tuple[Figure, ...]) -> str:
     """The evidence on one line."""
     parts = []
     for each in figures:
-        normal = "" if each.normal is None else f" (normal {number(each.normal)})"
-        unit = f" {each.unit}" if each.unit else ""
-        parts.append(f"{each.what} {number(each.value)}{unit}{normal}")
+        normal = "" if each.normal is None else f" (normal {measured(each.normal, each.unit)})"
+        parts.append(f"{each.what} {measured(each.value, each.unit)}{normal}")
     return "; ".join(parts)
 
 

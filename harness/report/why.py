@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from harness.findings.quantity import number, percent
+from harness.findings.quantity import measured, number, percent
 from harness.report import words
 from harness.report.schema import Report, SeenFigure, SeenSymptom, Why
 
@@ -70,5 +70,5 @@ def _value(value: float | None, each: SeenFigure, name: str | None = None) -> st
     elif each.unit == "s":
         told = f"{number(value * 1e3)} ms"
     else:
-        told = f"{number(value)} {each.unit}".strip()
+        told = measured(value, each.unit)
     return f"{said} {told}".strip()

@@ -6,7 +6,7 @@ from harness.findings.finding import (
     Breakpoint,
     RankedComponent,
 )
-from harness.findings.quantity import change, many, number, percent
+from harness.findings.quantity import change, many, measured, number, percent
 from harness.findings.words import (
     break_sentence,
     break_sentences,
@@ -218,3 +218,18 @@ def test_an_infinite_figure_is_a_word_and_no_error() -> None:
     """A quantile beyond the last bucket is known to be larger only: that can be said, too."""
     assert (number(float("inf")), percent(float("inf"))) == ("∞", "∞ %")
     assert change(float("-inf")).endswith("\u221e %")
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (1.41e9, "Hz", "1.41 GHz"),
+        (269277972, "bytes", "257 MiB"),
+        (4.3e9, "bytes/s", "4.30 GB/s"),
+        (61, "\u00b0C", "61.0 \u00b0C"),
+        (0.5, "", "0.500"),
+    ],
+)
+def test_a_figure_is_told_in_a_size_that_can_be_read(value: float, unit: str, text: str) -> None:
+    """Hertz and bytes have prefixes, what has no unit has none."""
+    assert measured(value, unit) == text
