@@ -53,12 +53,13 @@ def show_endpoint(url: str, answer: "Answer", telemetry: "Telemetry", doubts: li
     from rich.text import Text
 
     console = Console()
-    console.print(_table(url, answer, telemetry))
     if answer.translated is None:
         names = sorted({name for name, _ in answer.page.values})
         shown = ", ".join(names[:_NAMES_SHOWN]) + (", ..." if len(names) > _NAMES_SHOWN else "")
-        console.print(Text(f"of no inference server that is known; {len(names)} names: {shown}"))
+        told = f"{url}: of no inference server that is known, {len(answer.page.values)} series"
+        console.print(Text(f"{told}; {len(names)} names: {shown}"))
     else:
+        console.print(_table(url, answer, telemetry))
         for note in answer.translated.engine.notes:
             console.print(Text(f"note: {note}"))
     for kind, count in answer.page.anomalies.items():
@@ -71,12 +72,12 @@ def _table(url: str, answer: "Answer", telemetry: "Telemetry") -> "Table":
     from rich.table import Table
     from rich.text import Text
 
-    kind = answer.translated.engine.title if answer.translated is not None else "unknown"
+    kind = answer.translated.engine.title if answer.translated is not None else ""
     table = Table(title=Text(f"{url}: {kind}, {len(answer.page.values)} series"))
-    table.add_column("quantity")
+    table.add_column("quantity", overflow="fold")
     for column in ("now", "per s", "mean", "P50", "P99"):
         table.add_column(column, justify="right")
-    table.add_column("said by")
+    table.add_column("said by", overflow="fold")
     for metric in _told(answer):
         figures = _figures(metric, telemetry.window())
         origin = answer.translated.origins[metric.name] if answer.translated is not None else ""

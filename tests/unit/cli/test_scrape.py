@@ -77,7 +77,7 @@ def test_an_unknown_endpoint_says_what_is_there(page: MetricsPage) -> None:
     page.text = "node_load1 0.5\n"
     result = scrape(page.url, "--seconds", "0")
     assert result.exit_code == 0
-    assert "of no inference server that is known; 1 names: node_load1" in result.output
+    assert "of no inference server that is known, 1 series; 1 names: node_load1" in result.output
 
 
 def test_nobody_there_is_an_error_that_says_so(page: MetricsPage, tmp_path: Path) -> None:
