@@ -45,7 +45,8 @@ class Change:
         normal: median of its slices in the normal time; None where it was not there.
         fault: the same in the fault.
         effect: the difference in units of normal noise; None where one side is missing.
-        has_changed: whether the test stands among all that were made, and the effect is beyond the noise.
+        has_changed: whether the test stands among all that were made, and the effect is beyond
+            the noise.
     """
 
     name: str

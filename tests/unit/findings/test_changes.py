@@ -67,8 +67,9 @@ def test_what_is_in_one_time_only_is_told_apart() -> None:
 
 def test_what_moves_within_its_noise_has_not_changed() -> None:
     """Every reading of `x` grows by its last bit, of `y` by a third: surely unlike, both."""
-    values = [0.38] * 40 + [0.38 * (1 + 1e-15)] * 40
-    rows = gauge("x", values) + gauge("y", [6.0] * 40 + [8.0] * 40) + gauge("up", [1.0] * 80)
+    x: list[float | None] = [*[0.38] * 40, *[0.38 * (1 + 1e-15)] * 40]
+    y: list[float | None] = [*[6.0] * 40, *[8.0] * 40]
+    rows = gauge("x", x) + gauge("y", y) + gauge("up", [1.0] * 80)
     telemetry = Telemetry(to_readings(rows))
     found = find_changes(telemetry.window((0, 39.5)), telemetry.window((40.5, 79)))
     assert [each.name for each in found.changed] == ["y"]
