@@ -27,13 +27,15 @@ NAMED: Final = {
 }  # fmt: skip
 CYCLE: Final = (
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7a5195", "#8c6d31",
-    "#5f6b7a", "#bcbd22",
+    "#5f6b7a", "#bcbd22", "#17365c", "#a0522d", "#7fc97f", "#f4a6c0",
 )  # fmt: skip
 PATHS: Final = {"baseline": "#0072b2", "accelerated": "#d55e00"}
 BLUES: Final = LinearSegmentedColormap.from_list(
     "heat", ["#e8f1fa", "#7fb2d9", "#1c639d", "#0b3f70"]
 )
-MAX_NAMES: Final = 6
+NAME_PX: Final = 145
+"""Room for a name and its value."""
+NAME_LINES: Final = 3
 TICKS: Final = (
     1, 5, 15, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21_600, 43_200, 86_400, 172_800, 604_800,
     2_592_000,
@@ -99,17 +101,18 @@ def thresholds(axes: Axes, defaults: Json) -> None:
 
 
 def legend(axes: Axes, found: Found, colours: list[str], unit: str) -> None:
-    """Names with their last values, in two columns below."""
-    for index, (name, series) in enumerate(found[:MAX_NAMES]):
+    """Names with their last values below, in as many columns as there is room for."""
+    columns = max(2, int(axes.bbox.width / NAME_PX))
+    room = columns * NAME_LINES
+    for index, (name, series) in enumerate(found[:room]):
         last = next((v for v in reversed(series.values) if math.isfinite(v)), math.nan)
-        text = f"{name or 'all'}  {told(last, unit)}"
-        if index == MAX_NAMES - 1 and len(found) > MAX_NAMES:
-            text = f"and {len(found) - MAX_NAMES + 1} more"
+        text, colour = f"● {name or 'all'}  {told(last, unit)}", colours[index]
+        if index == room - 1 and len(found) > room:
+            text, colour = f"and {len(found) - room + 1} more", MUTED
         axes.annotate(
-            f"● {text}" if not text.startswith("and ") else text,
-            (0.5 * (index % 2), 0), (0, -25 - 11 * (index // 2)), xycoords="axes fraction",
-            textcoords="offset points", fontsize=7, annotation_clip=False,
-            color=MUTED if text.startswith("and ") else colours[index],
+            text, (index % columns / columns, 0), (0, -25 - 11 * (index // columns)),
+            xycoords="axes fraction", textcoords="offset points", fontsize=7,
+            annotation_clip=False, color=colour,
         )  # fmt: skip
 
 

@@ -86,4 +86,14 @@ def _head(figure: Figure, board: Json, window: Window, height: int) -> None:
         f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S}" for at in (window.start, window.end)
     )
     figure.text(0.009, 1 - 24 / height, board["title"], fontsize=14, color=INK, va="center")
-    figure.text(0.009, 1 - 43 / height, f"{shown} UTC", fontsize=8, color=MUTED, va="center")
+    told = "".join(f"   {each['label']}: {each['current']['text']}" for each in _chosen(board))
+    figure.text(0.009, 1 - 43 / height, f"{shown} UTC{told}", fontsize=8, color=MUTED, va="center")
+
+
+def _chosen(board: Json) -> list[Json]:
+    """What narrows or shapes the queries: of the choices at the top, those that are not all."""
+    return [
+        each
+        for each in board["templating"]["list"]
+        if each["type"] == "custom" and "$__all" not in each["current"]["value"]
+    ]
