@@ -25,6 +25,7 @@ from harness.base.errors import SetupError
 
 Json = dict[str, Any]
 TIMEOUT_S: Final = 10.0
+ALLOWED: Final = "allowed http://HOST:PORT or https://HOST of a Grafana"
 PAUSES_S: Final = (0.2, 1.0)
 """Waits before a call that may be repeated is tried again."""
 MAX_BYTES: Final = 16 << 20
@@ -226,9 +227,12 @@ class _Answer(dict[str, Any]):
 
 
 def _face(url: str, token: str) -> GrafanaFace:
-    parts = urllib.parse.urlsplit(url)
+    try:
+        parts = urllib.parse.urlsplit(url)
+    except ValueError as error:
+        raise SetupError(f"got {url!r}, {error}; {ALLOWED}") from error
     if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise SetupError(f"got {url!r}, allowed http://HOST:PORT or https://HOST of a Grafana")
+        raise SetupError(f"got {url!r}, {ALLOWED}")
     if parts.username or parts.password:
         raise SetupError("a URL with a password in it ends up in logs; set GRAFANA_TOKEN instead")
     path = parts.path.strip("/")

@@ -5,10 +5,12 @@ from typing import Final
 from harness.findings.quantity import number
 from harness.findings.symptoms.measure import figure, given, ratio, requests_per_s
 from harness.findings.symptoms.symptom import Context, Symptom
-from harness.metrics.catalogue.server import GC_ALLOCATED
+from harness.metrics.catalogue.server import GC_ALLOCATED, GC_PAUSE
 from harness.metrics.window import Window
 
 GROWN: Final = 2.0
+LEAST_SEARCHES: Final = 10
+"""The counter stands still between two searches: fewer of them are too coarse to tell a rate."""
 
 
 def check(context: Context) -> Symptom | None:
@@ -19,6 +21,8 @@ def check(context: Context) -> Symptom | None:
         return None
     if each is not None and each.normal and each.value < GROWN * each.normal:
         return None  # more requests, not more garbage
+    if _searches(context.fault) < LEAST_SEARCHES:
+        return None
     return Symptom(
         name="garbage",
         seen=(
@@ -30,6 +34,10 @@ def check(context: Context) -> Symptom | None:
         strength=made.value / (GROWN * made.normal),
         evidence=given(made, each),
     )
+
+
+def _searches(window: Window | None) -> float:
+    return 0.0 if window is None else window.increase(f"{GC_PAUSE.name}_count") or 0.0
 
 
 def _per_s(window: Window) -> float | None:

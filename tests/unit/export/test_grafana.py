@@ -145,8 +145,9 @@ def test_nobody_there_and_no_address() -> None:
     """A closed port, a silent one, and what is no URL; passwords in it are refused unseen."""
     with pytest.raises(SetupError, match=r"no Grafana answers at http://127.0.0.1:1: .*refused"):
         Grafana.connect("http://127.0.0.1:1", TOKEN)
-    with pytest.raises(SetupError, match="allowed http://HOST:PORT"):
-        Grafana.connect("localhost:3000", TOKEN)
+    for url in ("localhost:3000", "http://[::1"):
+        with pytest.raises(SetupError, match="allowed http://HOST:PORT"):
+            Grafana.connect(url, TOKEN)
     with pytest.raises(SetupError, match="GRAFANA_TOKEN") as caught:
         Grafana.connect("http://admin:hunter2@127.0.0.1:1", TOKEN)
     assert "hunter2" not in str(caught.value)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from harness.findings.diagnosis import diagnose
-from harness.findings.symptoms import RULES, Context, gc_pauses, more_load
+from harness.findings.symptoms import RULES, Context, garbage, gc_pauses, more_load
 from harness.metrics.window import Telemetry
 from harness.records.telemetry import Reading, to_readings
 from tests.make_telemetry import Life, make_rows, make_telemetry, windows
@@ -106,6 +106,13 @@ def test_the_earliest_symptom_comes_first() -> None:
     onset = {each.name: each.window[0] - start for each in found.symptoms if each.window}
     assert onset["garbage"] < 66
     assert 84 <= onset["errors_5xx"] <= 96
+
+
+def test_objects_that_few_searches_counted_are_no_rate() -> None:
+    """The counter moves at searches only: two or three of them in a minute tell no rate."""
+    often, seldom = (make_telemetry(2, objects=9000.0, collections=n) for n in (1.0, 0.04))
+    assert garbage.check(context(often)) is not None
+    assert garbage.check(context(seldom)) is None
 
 
 @pytest.mark.parametrize("seed", [5, 11, 17])
