@@ -89,6 +89,8 @@ def capture(
         with suppress(KeyboardInterrupt):  # how a watch without an end is ended
             watch.run(first, seconds)
     typer.echo(f"{watch.n_samples} samples, {watch.n_snapshots} snapshots")
+    if watch.n_failed:
+        typer.echo(f"{watch.n_failed} times no answer: {watch.failure}", err=True)
 
 
 def _cost_s(source: "MetricsSource") -> float:
@@ -128,7 +130,7 @@ class _Watch:
     ) -> None:
         from harness.stats.jump import JumpWatch
 
-        self.n_samples, self.n_snapshots = 0, 0
+        self.n_samples, self.n_snapshots, self.n_failed, self.failure = 0, 0, 0, ""
         self._source, self._gpu, self._pid, self._name = source, gpu, pid, name
         self._period_s, self._cost_s, self._out = period_s, cost_s, out
         self._jumps, self._clock = JumpWatch(), SystemClock()
@@ -159,7 +161,8 @@ class _Watch:
         """The next answer; None where none comes: it may come again."""
         try:
             return self._source.ask()
-        except SetupError:
+        except SetupError as error:
+            self.n_failed, self.failure = self.n_failed + 1, str(error)
             return None
 
     def _snapshot(self, jump: "Jump", usual: "Answer", now: "Answer") -> None:

@@ -136,3 +136,17 @@ def test_stacks_are_those_of_the_process() -> None:
     threading.Thread(target=wait_here_to_be_seen, daemon=True).start()
     text = snapshot.stacks(os.getpid())
     assert "wait_here_to_be_seen" in text or "not to be had: py-spy:" in text
+
+
+def test_a_server_that_went_away_is_told(tmp_path: Path) -> None:
+    """Samples that did not come are counted with the reason, and the watch goes on."""
+
+    def fall(i: int) -> float:
+        page.status = 500 if i >= 20 else 200
+        return 10.0
+
+    with serving(fall) as page:
+        result = watch(page, tmp_path)
+    assert result.exit_code == 0, result.output
+    assert "times no answer: " in result.output
+    assert "HTTP status 500" in result.output
