@@ -46,7 +46,7 @@ def test_prometheus_ends_with_what_the_records_say(tmp_path: Path) -> None:
         truth_server(ttft_ms=30) as truth,
         prometheus(tmp_path / "prometheus", {"load": f"127.0.0.1:{port}"}, scrape_s=1.0) as server,
         Locust(tmp_path, truth.url, "--headless", "--metrics-port", str(port),
-               values=labelled(requests_per_cell=150)) as locust,
+               values=labelled(requests_per_cell=600)) as locust,
     ):  # fmt: skip
         server.wait_for("locust_user_count > 0", 60)
         assert server.value("mc_load_up") == 1
