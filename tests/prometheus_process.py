@@ -101,6 +101,7 @@ def prometheus(
     try:
         running = Prometheus(url=f"http://127.0.0.1:{port}", folder=folder)
         _await_ready(running, process)
+        _await_targets(running, len(targets))
         yield running
     finally:
         process.terminate()
@@ -124,6 +125,14 @@ def promtool(*arguments: str, text: str | None = None) -> subprocess.CompletedPr
         ["promtool", *arguments], input=text, capture_output=True, text=True, timeout=120,
         check=False,
     )  # fmt: skip
+
+
+def _await_targets(running: Prometheus, n_targets: int) -> None:
+    """Prometheus takes its targets up five seconds after its start: a short run would be over."""
+    began = time.monotonic()
+    while len(running.get("targets")["activeTargets"]) < n_targets:
+        assert time.monotonic() - began < START_LIMIT_S, "its targets were not taken up"
+        time.sleep(0.05)
 
 
 def _await_ready(running: Prometheus, process: "subprocess.Popen[bytes]") -> None:

@@ -130,8 +130,8 @@ def test_a_source_that_never_was_is_told_before_the_run(tmp_path: Path) -> None:
 
 def test_a_killed_run_keeps_its_telemetry_and_resumes_it(tmp_path: Path) -> None:
     """`kill -9`: what was scraped until then is readable; the next session adds to it."""
-    with truth_server(ttft_ms=5) as truth, metrics_page("mc_gpu_power_watts 300\n") as page:
-        process = run(tmp_path, "--target", truth.url, "--scrape", page.url)
+    with truth_server(ttft_ms=20) as truth, metrics_page("mc_gpu_power_watts 300\n") as page:
+        process = run(tmp_path, "--target", truth.url, "--scrape", page.url, n=800)
         began = time.monotonic()
         while len(page.paths) < 5 and time.monotonic() - began < 60:
             time.sleep(0.02)
