@@ -17,6 +17,10 @@ N_PARTS: Final = 4
 LIMIT: Final = 0.15
 """Growth over the window, of what it held at first."""
 LEAST_BYTES: Final = 32 << 20
+LEAST_S: Final = 120.0
+"""Shorter than this a fresh server's warm-up looks like a leak, if there is nothing beside it."""
+QUICKENED: Final = 2.0
+"""How much faster it must grow than in the normal time: that goes on growing is no fault's work."""
 
 
 def check(context: Context) -> Symptom | None:
@@ -25,6 +29,7 @@ def check(context: Context) -> Symptom | None:
         (growth, process)
         for process in label_values(context.fault, HEAP.name, "process")
         if (growth := _growth(context.fault, process)) is not None
+        and _is_no_warm_up(context, process, growth[2] - growth[1])
     ]
     if not found:
         return None
@@ -44,6 +49,20 @@ def check(context: Context) -> Symptom | None:
             Figure(what="memory in its last quarter", value=last, unit="bytes", normal=None),
         ),
     )
+
+
+def _is_no_warm_up(context: Context, process: str, grown: float) -> bool:
+    """Whether it grows faster than in the normal time, or for long where there is none."""
+    fault, normal = context.fault, context.normal
+    assert fault is not None
+    seconds = fault.end_s - fault.start_s
+    if normal is None:
+        return seconds >= LEAST_S
+    times, values = normal.points(HEAP.name, process=process)
+    if times.size < 2:
+        return seconds >= LEAST_S
+    before = (values[-1] - values[0]) / (normal.end_s - normal.start_s)
+    return bool(grown / seconds > QUICKENED * before)
 
 
 def _growth(window: Window | None, process: str) -> tuple[float, float, float] | None:

@@ -73,10 +73,21 @@ def test_a_server_that_warms_up_is_no_leak() -> None:
         1, fault_at=10, heap_growth=6e6, later={50: {"heap": 540e6, "heap_growth": 0.0}}
     )
     assert diagnose(Context(fault=grown.window())).symptoms == ()
-    leaking = make_telemetry(1, fault_at=10, heap_growth=3e6)
+    leaking = make_telemetry(1, seconds=240, fault_at=10, heap_growth=3e6)
     assert [each.name for each in diagnose(Context(fault=leaking.window())).symptoms] == [
         "memory_growth"
     ]
+
+
+def test_a_fresh_server_s_growth_is_no_leak_in_a_minute_or_as_before() -> None:
+    """A minute of growth alone is not told from a warm-up, and steady growth is not the fault's."""
+    fresh = make_telemetry(1, seconds=64, fault_at=1, heap_growth=3e6)
+    assert diagnose(Context(fault=fresh.window())).symptoms == ()
+    steady = make_telemetry(1, seconds=240, fault_at=1, heap_growth=3e6)
+    start, end = steady.span
+    middle = (start + end) / 2
+    halves = Context(normal=steady.window((start, middle)), fault=steady.window((middle, end)))
+    assert diagnose(halves).symptoms == ()
 
 
 def test_the_figures_are_those_that_were_planted() -> None:
