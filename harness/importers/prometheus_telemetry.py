@@ -52,7 +52,7 @@ def read_prometheus(
         SetupError: no Prometheus answers there, or it holds nothing of this time.
     """
     declared = Page(values={}, kinds=api.types(), anomalies={})
-    rows = [row for span in spans for row in _span(api, span, match, declared)]
+    rows = list(_all_spans(api, spans, match, declared))
     if not any(row.name != UP for row in rows):
         told = " and ".join(f"{start:.0f} to {end:.0f}" for start, end in spans)
         raise SetupError(
@@ -73,6 +73,21 @@ def queries(match: Mapping[str, str] = NO_LABELS) -> list[str]:
         *(f"{name}{{{wanted}}}" if wanted else name for name in plain),
         *(f'{{__name__=~"{each}"{wanted and ","}{wanted}}}' for each in patterns),
     ]
+
+
+def _all_spans(
+    api: PrometheusApi, spans: Sequence[Span], match: Mapping[str, str], declared: Page
+) -> Iterator[Reading]:
+    """The rows of each stretch; a series that a later one has not got ends where it begins."""
+    known: dict[tuple[str, Key], Reading] = {}
+    for start, end in sorted(spans):
+        rows = list(_span(api, (start, end), match, declared))
+        here = {(row.source, (row.name, row.labels)): row for row in rows}
+        for place, row in known.items():
+            if place not in here and row.name != UP:
+                yield row._replace(time_unix_ns=round(start * 1e9), value=None)
+        yield from rows
+        known |= here
 
 
 def _span(

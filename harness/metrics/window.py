@@ -80,10 +80,14 @@ class Series:
         totals, _ = np.histogram(self.times[seen], edges, weights=self.held[seen])
         return np.where(n > 0, totals / np.maximum(n, 1), math.nan)
 
-    def first_seen(self) -> float:
-        """Unix time of its first value; infinite without one."""
-        known = np.flatnonzero(~np.isnan(self.held))
-        return float(self.times[known[0]]) if known.size else math.inf
+    def is_there(self, start: float, end: float) -> bool:
+        """Whether it had a value at any scrape of this time, or at the last before a short one."""
+        known = ~np.isnan(self.held)
+        inside = (self.times >= start) & (self.times <= end)
+        if inside.any():
+            return bool((known & inside).any())
+        place = int(np.searchsorted(self.times, start)) - 1
+        return place >= 0 and bool(known[place])
 
 
 class Telemetry:
@@ -267,7 +271,7 @@ class Window:
         growth = series.growth()
         for start, end in self.spans:
             low, high = max(start, float(series.times[0])), min(end, float(series.times[-1]))
-            if high > low and series.first_seen() <= high:
+            if high > low and series.is_there(low, high):
                 at_low, at_high = np.interp([low, high], series.times, growth)
                 grown += float(at_high - at_low)
                 seconds += high - low

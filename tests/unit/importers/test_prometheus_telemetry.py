@@ -100,6 +100,18 @@ def test_a_series_that_ends_has_no_value_afterwards(
     assert telemetry.window((T0 + 22, T0 + 60)).mean(server.RUNNING.name) is None
 
 
+def test_a_series_of_the_first_stretch_only_is_absent_in_the_second(
+    held: list[dict[str, Any]], api: PrometheusApi
+) -> None:
+    """A process that ended before the fault has no rate there, which is not a rate of zero."""
+    name = server.REQUESTS.name
+    held.append(series(name, every(20, slope=2.0), path="baseline", outcome="stop"))
+    for spans in (((T0, T0 + 20), (T0 + 40, T0 + 60)), ((T0 + 40, T0 + 60), (T0, T0 + 20))):
+        found = Telemetry(read_prometheus(api, spans))
+        assert found.window((T0, T0 + 20)).rate(name) == pytest.approx(2.0, rel=0.1)
+        assert found.window((T0 + 40, T0 + 60)).rate(name) is None
+
+
 def test_a_gap_is_a_gap(held: list[dict[str, Any]], api: PrometheusApi) -> None:
     """Gone from 20 to 40 s and back with the same value: absent between."""
     values = dict.fromkeys([*range(20), *range(40, 61)], 3.0)
