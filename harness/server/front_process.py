@@ -115,11 +115,13 @@ class _Serving:
         """Connect, wait for the model, serve."""
         pools = Pools(self._on_last_death)
         metrics = ServerMetrics(self._options)
-        starting = asyncio.gather(
-            *(engine.connect(self._tokenizer, pools, metrics.engines) for engine in self._engines)
+        # Awaited together: a SIGTERM amid the start must leave nothing that nobody waits for.
+        connecting = (
+            engine.connect(self._tokenizer, pools, metrics.engines) for engine in self._engines
         )
-        fingerprint = await asyncio.to_thread(fingerprint_of, self._options)
-        ready = await starting
+        fingerprint, ready = await asyncio.gather(
+            asyncio.to_thread(fingerprint_of, self._options), asyncio.gather(*connecting)
+        )
         for pool, _ in ready:
             pools.add(pool)
         pauses = GcPauses(partial(metrics.engines.note_pause, FRONT)).install()
