@@ -407,8 +407,8 @@ def test_rules_read_what_the_exporter_says(tmp_path: Path) -> None:
     )
     context = Context(fault=Telemetry(frame).window())
     found = {symptom.name: symptom.seen for rule in RULES if (symptom := rule(context))}
-    assert found.keys() == {"gpu_errors", "gpu_throttled", "gpu_straggler", "gpu_bandwidth"}
+    # GPU 2 is held down by its power cap, which says nothing without a normal time beside it.
+    assert found.keys() == {"gpu_errors", "gpu_straggler", "gpu_bandwidth"}
     assert found["gpu_errors"].startswith("GPU 6 gone")
-    assert found["gpu_throttled"].startswith("GPU 2")
     assert found["gpu_straggler"].startswith("GPU 2")
     assert found["gpu_bandwidth"].startswith("GPU 5")
