@@ -20,7 +20,7 @@ def bind(host: str, port: int) -> socket.socket:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         # The protocol by name: asyncio switches Nagle's algorithm off only where it reads "TCP".
         listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:  # the latter: what no name can be
         raise SetupError(f"--host {host}: {error}. Give an address of this machine.") from error
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
