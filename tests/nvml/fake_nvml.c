@@ -151,19 +151,20 @@ static void put(FieldValue *field, double value) {
 API nvmlDeviceGetFieldValues(Handle device, int count, FieldValue *fields) {
     int error = alive(device);
     if (error) return error;
+    double time = now_s();  /* one call, one time */
     for (int i = 0; i < count; i++) {
         char key[32];
         double value = 0;
         if (fields[i].scope) snprintf(key, sizeof key, "field.%u.%u", fields[i].field, fields[i].scope);
         else snprintf(key, sizeof key, "field.%u.0", fields[i].field);
-        error = value_of(device, key, &value);
+        error = value_at(device, key, time, &value);
         if (error == NOT_SUPPORTED && !fields[i].scope) {
             snprintf(key, sizeof key, "field.%u", fields[i].field);
-            error = value_of(device, key, &value);
+            error = value_at(device, key, time, &value);
         }
         memset(&fields[i].value, 0xff, sizeof fields[i].value);  /* a value not asked for is no zero */
         fields[i].result = (unsigned)error;
-        fields[i].timestamp = (int64_t)(1e6 * now_s());
+        fields[i].timestamp = (int64_t)(1e6 * time);
         fields[i].latency = 0;
         if (!error) put(&fields[i], value);
     }

@@ -70,7 +70,7 @@ class FieldReader:
             if best is not None:
                 field, value = best
                 values += [Value(metric, value, labels) for metric, labels in quantity.series]
-                kept.append(quantity._replace(fields=(field,)))
+                kept.append(quantity if len(given) == 1 else Quantity(quantity.series, (field,)))
             elif reason not in FOR_GOOD:
                 kept.append(quantity)
         self._wanted = kept
@@ -100,17 +100,17 @@ def ask(handle: Any, fields: list[Field]) -> Iterable[float | str]:
     except pynvml.NVMLError as error:
         require_there(error.value)
         return [reason_of(error.value)] * len(fields)
-    for answer in answers:
-        require_there(answer.nvmlReturn)
     return [_number(answer) for answer in answers]
 
 
 def _number(answer: Any) -> float | str:
-    if answer.nvmlReturn != pynvml.NVML_SUCCESS:
-        return reason_of(answer.nvmlReturn)
-    if answer.valueType >= len(MEMBERS):
+    code, kind = answer.nvmlReturn, answer.valueType  # an attribute of pynvml's costs a call
+    if code != pynvml.NVML_SUCCESS:
+        require_there(code)
+        return reason_of(code)
+    if kind >= len(MEMBERS):
         return "unknown type"
-    value: float = getattr(answer.value, MEMBERS[answer.valueType])
+    value: float = getattr(answer.value, MEMBERS[kind])
     return "no data" if value in BLANKS or math.isnan(value) else value
 
 

@@ -97,7 +97,7 @@ class Sampler:
 
     def _advance(self, uuid: str, value: Value) -> Value:
         total = self._counters.advance(uuid, value.metric.name, value.labels, value.value)
-        return value._replace(value=total)
+        return Value(value.metric, total, value.labels)
 
     def _note_lost(self, reading: Reading) -> None:
         uuid = reading.device.uuid
