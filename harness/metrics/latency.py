@@ -5,14 +5,17 @@ stalled server never vanishes; the `service_*` variants count from the real send
 in a column and null in a file, never 0.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 NS: Final = 1e9
+_BATCH: Final = 2048
+_ROW_NS: Final = 2**51
+"""Room of a row in a key: 26 days, which no request lasts; `_BATCH` of them fit 63 bits."""
 Seconds = NDArray[np.float64]
 
 
@@ -74,30 +77,47 @@ def itl_s(rows: pd.DataFrame) -> Seconds:
     Shapes:
         returns (n_gaps,), not one value per request.
     """
-    columns = ("token_ns", "chunk_ns", "late_read", "step_start_ns")
-    lists = zip(*(rows[name] for name in columns), strict=True)
-    gaps = [_gaps(*map(np.asarray, each)) for each in lists]
+    batches = (rows.iloc[i : i + _BATCH] for i in range(0, len(rows), _BATCH))
+    gaps = [_gaps(batch) for batch in batches]
     return np.concatenate(gaps) if gaps else np.empty(0)
 
 
-def _gaps(
-    token_ns: NDArray[np.int64],
-    chunk_ns: NDArray[np.int64],
-    late: NDArray[np.bool_],
-    step_start_ns: NDArray[np.int64],
-) -> Seconds:
-    stamps, counts = np.unique(token_ns, return_counts=True)
-    if len(stamps) < 2:
-        return np.empty(0)
-    doubtful = set(chunk_ns[late.astype(bool)].tolist()) if late.size else set()
-    exact = np.array([stamp not in doubtful for stamp in stamps.tolist()])
-    keep = exact[1:] & exact[:-1]
-    if len(step_start_ns) > 1:  # step k > 1 starts with, or after, the last token before it
-        opened = np.searchsorted(stamps, step_start_ns[1:], side="right") - 1
-        keep[opened[(opened >= 0) & (opened < len(keep))]] = False
-    gap = np.diff(stamps)[keep] / NS
-    n_tokens = counts[1:][keep]
+def _gaps(rows: pd.DataFrame) -> Seconds:
+    """Gaps of some rows. A stamp's key is its row and the time since its row's first token."""
+    token_ns, row = _flat(rows["token_ns"])
+    order = np.lexsort((token_ns, row))
+    token_ns, row = token_ns[order], row[order]
+    is_new = np.ones(len(row), dtype=bool)
+    is_new[1:] = (np.diff(token_ns) != 0) | (np.diff(row) != 0)
+    (first,) = np.nonzero(is_new)
+    n_tokens = np.diff(np.append(first, len(row)))
+    stamps, row = token_ns[first], row[first]
+    begin = np.searchsorted(row, np.arange(len(rows)))
+    origin = np.append(stamps, 0)[begin]
+    key = row * _ROW_NS + stamps - origin[row]
+
+    pairs = list(zip(rows["chunk_ns"], rows["late_read"], strict=True))
+    chunk_ns, chunk_row = _flat([chunks[: len(late)] for chunks, late in pairs])
+    is_late = _flat([late for _, late in pairs])[0].astype(bool)
+    late = chunk_row[is_late] * _ROW_NS + chunk_ns[is_late] - origin[chunk_row[is_late]]
+    is_exact = ~np.isin(key, late)
+    keep = is_exact[1:] & is_exact[:-1] & (np.diff(row) == 0)
+
+    step_ns, step_row = _flat([starts[1:] for starts in rows["step_start_ns"]])
+    is_after = step_ns >= origin[step_row]  # a later step starts with, or after, a token
+    step_key = step_row * _ROW_NS + np.minimum(step_ns - origin[step_row], _ROW_NS - 1)
+    opened = np.searchsorted(key, step_key[is_after], side="right") - 1
+    keep[opened[(opened >= 0) & (opened < len(keep))]] = False
+
+    gap, n_tokens = np.diff(stamps)[keep] / NS, n_tokens[1:][keep]
     return np.repeat(gap / n_tokens, n_tokens)
+
+
+def _flat(lists: Iterable[ArrayLike]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Values of lists one after the other, and the number of each one's list."""
+    arrays = [np.asarray(each, dtype=np.int64) for each in lists]
+    values = np.concatenate([np.empty(0, np.int64), *arrays])
+    return values, np.repeat(np.arange(len(arrays)), [len(each) for each in arrays])
 
 
 LATENCIES: Final[Mapping[str, Callable[[pd.DataFrame], Seconds]]] = {

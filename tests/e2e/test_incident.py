@@ -7,53 +7,20 @@ errors, a tail five times as long. First cause, order, figures, link and replay 
 import json
 import socket
 import subprocess
-import threading
-import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from harness.base.clock import SystemClock
 from harness.scenario.read import read_scenario
-from harness.server.options import ServerOptions
-from harness.server.process import start_server
 from tests.cli_process import command
-from tests.e2e.plain_client import Client
+from tests.planted_incident import serve
 from tests.prometheus_process import Prometheus, needs_prometheus, prometheus
 
 pytestmark = needs_prometheus
 SECONDS = 15.0
 FAULTS = "garbage:60MB/s,gc:190ms@1200ms,connections:700ms@1700ms,error:1/20"
-WORDS = "the river ran past the old house and the child asked why it never stopped " * 4
-BODY = {"prompt": WORDS, "max_tokens": 12, "ignore_eos": True, "temperature": 0}
-
-
-def _serve(port: int, faults: str) -> tuple[tuple[float, float], int, int]:
-    """Serve three clients; when they asked, how often together, and their prompt's length."""
-    options = ServerOptions.model_validate({"port": port, "faults": faults, "threads": 1})
-    over = threading.Event()
-
-    def ask(client: Client) -> int:
-        n = 0
-        while not over.is_set():
-            client.post("/v1/completions", {**BODY, "model": "tiny"})
-            n += 1
-            over.wait(0.05)
-        return n
-
-    with start_server(options) as server, ThreadPoolExecutor(3) as pool:
-        client = Client(server.url)
-        start = SystemClock().realtime_ns() / 1e9
-        asking = [pool.submit(ask, client) for _ in range(3)]
-        time.sleep(SECONDS)
-        end = SystemClock().realtime_ns() / 1e9
-        over.set()
-        n = sum(each.result() for each in asking)
-        n_prompt = client.post("/tokenize", {"prompt": WORDS, "model": "tiny"}).json["count"]
-    return (start, end), n, n_prompt
 
 
 @pytest.fixture(scope="module")
@@ -63,11 +30,11 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]
         port = free.getsockname()[1]
     folder = tmp_path_factory.mktemp("incident")
     with prometheus(folder, {"server": f"127.0.0.1:{port}"}, scrape_s=0.5) as running:
-        normal, _, n_prompt = _serve(port, "")
-        fault, n_fault, _ = _serve(port, FAULTS)
+        normal = serve(port, "", SECONDS)
+        fault = serve(port, FAULTS, SECONDS)
         yield {
-            "prometheus": running, "normal": normal, "fault": fault, "n_fault": n_fault,
-            "n_prompt": n_prompt,
+            "prometheus": running, "normal": normal.span, "fault": fault.span, "n_fault": fault.n,
+            "n_prompt": normal.n_prompt,
         }  # fmt: skip
 
 
