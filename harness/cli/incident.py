@@ -10,6 +10,7 @@ import typer
 
 from harness.base.clock import SystemClock
 from harness.base.errors import SetupError
+from harness.base.moment import utc, utc_span
 from harness.cli.result_file import check_folder
 from harness.cli.time_range import read_range
 
@@ -28,7 +29,10 @@ _LABEL: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,63}=[^\n]{1,200}")
 def incident(
     run: Annotated[
         Path | None,
-        typer.Argument(help="Run folder whose telemetry is read, instead of a Prometheus."),
+        typer.Argument(
+            help="Run folder, or a file of tailbreak scrape --out, whose telemetry is read instead "
+            "of a Prometheus."
+        ),
     ] = None,
     normal: Annotated[
         str | None,
@@ -84,6 +88,8 @@ def incident(
 
     Example: tailbreak incident reports/runs/RUN --normal -5m..-3m --fault -2m..now
 
+    Example: tailbreak incident scraped.parquet --normal -5m..-3m --fault -2m..now
+
     Example: tailbreak incident --from-command 'hey -z 30s -q 2 -c 8 http://127.0.0.1:8000'
     --replay replay.toml
     """
@@ -96,7 +102,8 @@ def incident(
         return
     if normal is None or fault is None or (run is None) == (prometheus is None):
         raise typer.BadParameter(
-            "give --normal T..T and --fault T..T, and either --prometheus URL or a run folder"
+            "give --normal T..T and --fault T..T, and either --prometheus URL or a run folder "
+            "(or a file of tailbreak scrape --out)"
         )
     from harness.report.incident import to_json, to_markdown
     from harness.scenario.replay import replay_toml
@@ -152,10 +159,12 @@ def _read(
         )
     else:
         from harness.records.run import RunFolder
+        from harness.records.telemetry import read_telemetry_file
 
         assert run is not None
-        folder = RunFolder.open(run)
-        telemetry = Telemetry(_telemetry(folder))
+        folder = None if run.is_file() else RunFolder.open(run)
+        frame = read_telemetry_file(run) if folder is None else _telemetry(folder)
+        telemetry = Telemetry(frame)
         spans = _ranges(normal, fault, telemetry.span[1])
         source = _Source(
             name=str(run), normal=spans[0], fault=spans[1], telemetry=telemetry, folder=folder
@@ -187,13 +196,12 @@ def _ranges(normal: str, fault: str, now_s: float) -> tuple[Span, Span]:
 
 def _require_readings(source: _Source) -> None:
     """An empty window is told and not compared."""
-    start, end = source.telemetry.span
     for option, span in (("--normal", source.normal), ("--fault", source.fault)):
         window = source.telemetry.window(span)
         if not any(window.series(name) for name in source.telemetry.names if name != "up"):
             raise SetupError(
-                f"{option}: {source.name} holds no reading from {span[0]:.0f} to {span[1]:.0f} "
-                f"(unix times); it has some from {start:.0f} to {end:.0f}"
+                f"{option}: {source.name} holds no reading from {utc_span(span)}; it has some from "
+                f"{utc_span(source.telemetry.span)}"
             )
 
 
@@ -245,7 +253,7 @@ def _load(source: _Source) -> "SeenLoad":
     from harness.findings.load_shape import load_of_rows, load_of_window
 
     start, end = source.fault
-    seen = load_of_window(source.telemetry.window(source.fault), f"{source.name}, {start:.0f}")
+    seen = load_of_window(source.telemetry.window(source.fault), f"{source.name}, {utc(start)}")
     if source.folder is None:
         return seen
     from harness.cli.analyse import read_evidence

@@ -34,7 +34,11 @@ def number(value: float, digits: int = 3) -> str:
 
 
 def measured(value: float, unit: str) -> str:
-    """A number with its unit, in a size that can be read: `1.41 GHz`, `257 MiB`."""
+    """A number with its unit, in a size that can be read: `1.41 GHz`, `257 MiB`, `82 %`."""
+    if unit == "share":
+        return percent(value) if value else "0 %"
+    if unit == "s" and abs(value) < 1:
+        return f"{number(value * 1e3)} ms"
     if unit == "bytes":
         return f"{number(value / 2**20)} MiB"
     size, prefix = next(

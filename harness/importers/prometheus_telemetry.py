@@ -15,6 +15,7 @@ from typing import Final
 import pandas as pd
 
 from harness.base.errors import SetupError
+from harness.base.moment import utc_span
 from harness.importers.engines import ENGINES
 from harness.importers.engines.bundled import BUNDLED
 from harness.importers.engines.canonical import detect_engine, translate
@@ -54,9 +55,9 @@ def read_prometheus(
     declared = Page(values={}, kinds=api.types(), anomalies={})
     rows = list(_all_spans(api, spans, match, declared))
     if not any(row.name != UP for row in rows):
-        told = " and ".join(f"{start:.0f} to {end:.0f}" for start, end in spans)
+        told = " and ".join(map(utc_span, spans))
         raise SetupError(
-            f"{api.url} holds none of our metrics, and none of a known engine, at the unix times "
+            f"{api.url} holds none of our metrics, and none of a known engine, from "
             f"{told}; look at its targets, or choose another time{' or --match' if match else ''}"
         )
     return to_readings(rows)

@@ -6,10 +6,10 @@ Text from metrics (names, labels) comes from outside: bounded here, escaped for 
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import urlencode
 
+from harness.base.moment import utc_span
 from harness.findings.changes import Change, Changes
 from harness.findings.diagnosis import Diagnosis
 from harness.findings.quantity import change, measured, number
@@ -119,9 +119,9 @@ def to_json(incident: Incident) -> str:
 def to_markdown(incident: Incident) -> str:
     """A page for a ticket."""
     lines = [
-        f"# Incident {_between(incident.fault)}",
+        f"# Incident {utc_span(incident.fault)}",
         "",
-        f"Beside {_between(incident.normal)}, by {_escaped(incident.source)}.",
+        f"Beside {utc_span(incident.normal)}, by {_escaped(incident.source)}.",
         "",
         *(f"{_escaped(each)}\n" for each in sentences(incident)),
     ]
@@ -168,14 +168,6 @@ def _relative(each: Change) -> str:
         return ""
     ratio = each.fault / each.normal
     return f"{number(ratio)} times" if ratio >= 3 else change(ratio - 1)
-
-
-def _between(span: Span) -> str:
-    return f"{_time(span[0])} to {_time(span[1])}"
-
-
-def _time(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
 
 
 def _escaped(text: str) -> str:

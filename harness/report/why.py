@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from harness.findings.quantity import measured, number, percent
+from harness.findings.quantity import measured, number
 from harness.report import words
 from harness.report.schema import Report, SeenFigure, SeenSymptom, Why
 
@@ -65,10 +65,4 @@ def _value(value: float | None, each: SeenFigure, name: str | None = None) -> st
     said = each.what if name is None else name
     if value is None:
         return f"{said} beyond measure".strip()
-    if each.what.startswith("share") or each.what.startswith("P99 of the lag"):
-        told = percent(value) if value else "0 %"
-    elif each.unit == "s":
-        told = f"{number(value * 1e3)} ms"
-    else:
-        told = measured(value, each.unit)
-    return f"{said} {told}".strip()
+    return f"{said} {measured(value, each.unit)}".strip()

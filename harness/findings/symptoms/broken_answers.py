@@ -32,7 +32,7 @@ def check(context: Context) -> Symptom | None:
         ),
         strength=share / LIMIT,
         evidence=(
-            Figure(what="share of requests without a whole answer", value=share),
+            Figure(what="share of requests without a whole answer", value=share, unit="share"),
             *(Figure(what=each.value, value=float(n)) for each, n in counts.items() if n),
         ),
     )

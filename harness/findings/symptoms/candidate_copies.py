@@ -57,7 +57,7 @@ def _look(file: str, events: pd.DataFrame) -> Symptom | None:
         ),
         strength=share / LIMIT,
         evidence=(
-            Figure(what="share of the time in round trips", value=share),
+            Figure(what="share of the time in round trips", value=share, unit="share"),
             Figure(what="round trips", value=float(len(trips))),
             Figure(what="copied by them", value=n_bytes, unit="bytes"),
         ),

@@ -15,7 +15,7 @@ GROWN: Final = 1.5
 
 def check(context: Context) -> Symptom | None:
     """Fires where the generator's own lag is a tenth of what it measures."""
-    share = figure(context, "P99 of the lag in P99 of TTFT", _share)
+    share = figure(context, "P99 of the lag in P99 of TTFT", _share, "share")
     lag = figure(context, "P99 of the dispatch lag", _lag, "s")
     if share is None or lag is None or share.value <= LIMIT or not has_grown(lag, GROWN):
         return None

@@ -15,7 +15,7 @@ GROWN: Final = 2.0
 
 def check(context: Context) -> Symptom | None:
     """Fires where over 1 % of the answers have a status of 500 and above."""
-    share = figure(context, "share of answers with status 5xx", _share)
+    share = figure(context, "share of answers with status 5xx", _share, "share")
     if share is None or share.value <= LIMIT or not has_grown(share, GROWN):
         return None
     rate = figure(context, "5xx answers a second", lambda window: window.rate(REFUSED_5XX.name))

@@ -15,7 +15,7 @@ GROWN: Final = 1.5
 
 def check(context: Context) -> Symptom | None:
     """Fires where collections take more than 3 % of a process's time, and more than usual."""
-    share = figure(context, "share of the time in collections", _share)
+    share = figure(context, "share of the time in collections", _share, "share")
     if share is None or share.value <= LIMIT or not has_grown(share, GROWN):
         return None
     often = figure(context, "collections a minute", _per_minute)

@@ -35,7 +35,11 @@ def check(
     found = [
         (held, uuid, name)
         for uuid, name in gpu_names(context.fault, GPU_DRAM_ACTIVE.name).items()
-        if (held := figure(context, "share of the time bandwidth-bound", partial(share, uuid)))
+        if (
+            held := figure(
+                context, "share of the time bandwidth-bound", partial(share, uuid), "share"
+            )
+        )
         and held.value >= sustained
         and has_grown(held, GROWN)
     ]
@@ -48,13 +52,13 @@ def check(
 
 def _symptom(context: Context, held: Figure, uuid: str, who: str, sustained: float) -> Symptom:
     memory, processors = (
-        figure(context, what, partial(_mean, name, uuid))
+        figure(context, what, partial(_mean, name, uuid), "share")
         for what, name in (
             ("DRAM activity", GPU_DRAM_ACTIVE.name),
             ("SM activity", GPU_SM_ACTIVE.name),
         )
     )
-    used = figure(context, "utilisation", partial(_mean, GPU_UTILISATION.name, uuid))
+    used = figure(context, "utilisation", partial(_mean, GPU_UTILISATION.name, uuid), "share")
     busy = processors or used
     told = f"its memory is {percent(memory.value)} busy" if memory else "its memory is busy"
     beside = f", its {busy.what} {percent(busy.value)}" if busy else ""

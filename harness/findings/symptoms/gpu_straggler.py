@@ -78,8 +78,8 @@ def _unlike(context: Context, limit: float) -> Symptom | None:
         ),
         strength=_away(odd) / limit,
         evidence=given(
-            Figure(what=f"SM activity of {odd.name}", value=odd.value),
-            Figure(what="median of the others", value=odd.median),
+            Figure(what=f"SM activity of {odd.name}", value=odd.value, unit="share"),
+            Figure(what="median of the others", value=odd.median, unit="share"),
         ),
     )
 

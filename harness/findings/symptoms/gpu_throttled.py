@@ -31,7 +31,9 @@ def check(context: Context) -> Symptom | None:
         (each, labels)
         for labels in context.fault.series(GPU_THROTTLE.name)
         if labels.get("reason", "") not in HARMLESS_THROTTLES
-        and (each := figure(context, "share of the time throttled", partial(_share, labels)))
+        and (
+            each := figure(context, "share of the time throttled", partial(_share, labels), "share")
+        )
         and each.value > LIMIT
         and has_grown(each, GROWN)
         and (each.normal is not None or labels.get("reason") != POWER_CAP)

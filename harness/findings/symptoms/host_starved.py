@@ -22,7 +22,7 @@ GROWN: Final = 1.5
 
 def check(context: Context) -> Symptom | None:
     """Fires where the host is 90 % busy and its processes are often put aside for others."""
-    busy = figure(context, "share of the host's processors that is busy", _busy)
+    busy = figure(context, "share of the host's processors that is busy", _busy, "share")
     aside = figure(context, "involuntary switches a processor second", _switches)
     if busy is None or aside is None or busy.value <= LIMIT_BUSY or aside.value <= LIMIT_SWITCHES:
         return None

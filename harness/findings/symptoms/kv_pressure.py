@@ -33,7 +33,7 @@ GROWN: Final = 1.5
 def check(context: Context) -> Symptom | None:
     """Fires where 2 % of the requests are evicted, or wait for memory a tenth of their time."""
     evicted = figure(context, "evictions a request", _evicted)
-    wait = figure(context, "share of a request's time waiting for memory", _wait)
+    wait = figure(context, "share of a request's time waiting for memory", _wait, "share")
     over = [
         (each.value / limit, each)
         for each, limit in ((wait, LIMIT_WAIT), (evicted, LIMIT_EVICTED))
@@ -42,7 +42,7 @@ def check(context: Context) -> Symptom | None:
     if not over:
         return None
     strength, first = max(over, key=lambda pair: pair[0])
-    held = figure(context, "share of the KV memory held", _held)
+    held = figure(context, "share of the KV memory held", _held, "share")
     told = f" {percent(held.value)} of the KV memory is held." if held else ""
     short = (
         f"Requests wait {percent(first.value)} of their time for KV memory."

@@ -45,7 +45,7 @@ def check(context: Context) -> Symptom | None:
         fix="Compare two heap snapshots (tracemalloc); bound caches and queues.",
         strength=share / LIMIT,
         evidence=(
-            Figure(what="growth over the window", value=share),
+            Figure(what="growth over the window", value=share, unit="share"),
             Figure(what="memory in its last quarter", value=last, unit="bytes", normal=None),
         ),
     )

@@ -42,7 +42,11 @@ def check(context: Context) -> Symptom | None:
             "your own count) and at max_model_len."
         ),
         strength=share / LIMIT,
-        evidence=(Figure(what="share of answers without a word of the question", value=share),),
+        evidence=(
+            Figure(
+                what="share of answers without a word of the question", value=share, unit="share"
+            ),
+        ),
     )
 
 

@@ -36,5 +36,5 @@ def check(context: Context) -> Symptom | None:
 def _up(context: Context, pool: str) -> Figure | None:
     return figure(
         context, f"share of the time {short(pool)} was up",
-        lambda window: window.mean(POOL_UP.name, pool=pool),
+        lambda window: window.mean(POOL_UP.name, pool=pool), "share",
     )  # fmt: skip

@@ -16,7 +16,7 @@ LOST: Final = 0.5
 
 def check(context: Context) -> Symptom | None:
     """Fires where the share of tokens found is less than half of the normal one."""
-    share = figure(context, "share of prompt tokens found in the cache", _share)
+    share = figure(context, "share of prompt tokens found in the cache", _share, "share")
     if share is None or share.normal is None or share.normal < LEAST:
         return None
     if share.value >= LOST * share.normal:

@@ -53,7 +53,7 @@ def _look(file: str, events: pd.DataFrame) -> Symptom | None:
         ),
         strength=share / LIMIT,
         evidence=(
-            Figure(what="share of the time in such calls", value=share),
+            Figure(what="share of the time in such calls", value=share, unit="share"),
             Figure(what="calls a step", value=per_step),
         ),
     )

@@ -37,8 +37,12 @@ def check(context: Context) -> Symptom | None:
         ),
         strength=share / LIMIT,
         evidence=(
-            Figure(what="share of answers that repeat themselves", value=share),
-            Figure(what="mean share of repeated runs of words", value=sum(shares) / len(shares)),
+            Figure(what="share of answers that repeat themselves", value=share, unit="share"),
+            Figure(
+                what="mean share of repeated runs of words",
+                value=sum(shares) / len(shares),
+                unit="share",
+            ),
         ),
     )
 

@@ -15,7 +15,7 @@ GROWN: Final = 2.0
 
 def check(context: Context) -> Symptom | None:
     """Fires where all connections are taken a tenth of the time, and rows wait for one."""
-    share = figure(context, "share of the time without a free connection", _share)
+    share = figure(context, "share of the time without a free connection", _share, "share")
     waiting = figure(context, "rows that wait, at most", _waiting)
     if share is None or waiting is None or share.value <= LIMIT or waiting.value <= 0:
         return None

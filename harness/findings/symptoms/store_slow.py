@@ -15,7 +15,7 @@ GROWN: Final = 2.0
 
 def check(context: Context) -> Symptom | None:
     """Fires where storing takes over 20 % of a request's time, and more than usual."""
-    share = figure(context, "share of a request's time", _share)
+    share = figure(context, "share of a request's time", _share, "share")
     spent = figure(context, "time to store a request", _seconds, "s")
     if share is None or spent is None or share.value <= LIMIT or not has_grown(spent, GROWN):
         return None

@@ -40,9 +40,11 @@ def check(context: Context) -> Symptom | None:
         ),
         strength=share / LEAST_SHARE,
         evidence=(
-            Figure(what="time saved if it came with the second last", value=share),
+            Figure(what="time saved if it came with the second last", value=share, unit="share"),
             Figure(
-                what="share of collectives to which it came last", value=n_last[place] / len(ready)
+                what="share of collectives to which it came last",
+                value=n_last[place] / len(ready),
+                unit="share",
             ),
             Figure(what="waiting of the other ranks", value=wait_s, unit="s"),
         ),

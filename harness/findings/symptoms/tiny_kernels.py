@@ -66,9 +66,13 @@ def _look(file: str, events: pd.DataFrame) -> Symptom | None:
         ),
         strength=share / LIMIT,
         evidence=(
-            Figure(what="share of the time in such runs", value=share),
+            Figure(what="share of the time in such runs", value=share, unit="share"),
             Figure(what=f"tiny {what}", value=float(n)),
-            Figure(what="share of the runs in which one ran", value=busy_s / (share * time_s)),
+            Figure(
+                what="share of the runs in which one ran",
+                value=busy_s / (share * time_s),
+                unit="share",
+            ),
         ),
     )
 

@@ -8,7 +8,7 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from harness.base.errors import SetupError
+from harness.base.errors import RecordError, SetupError
 from harness.cli.incident import incident
 from harness.records.run import RunFolder
 from harness.records.telemetry import write_telemetry
@@ -44,6 +44,24 @@ def test_a_run_is_read_as_a_prometheus_is(run: RunFolder, tmp_path: Path) -> Non
     assert found["fault"] == [START_S + 60, START_S + 119]
     assert found["link"] is None
     assert "First cause: gc_pauses." in done.output
+
+
+def test_a_scraped_file_is_read_as_a_run_is(tmp_path: Path) -> None:
+    """What `tailbreak scrape --out` wrote; a file that is none is told."""
+    path, out = tmp_path / "scraped.parquet", tmp_path / "i.json"
+    write_telemetry(path, make_rows(3, collections=0.42, gc_pause_s=0.187))
+    done = invoke(str(path), *SPANS, "--json", str(out), "--replay", str(tmp_path / "r.toml"))
+    assert json.loads(out.read_text())["first_cause"] == "gc_pauses", done.output
+    path.write_text("no telemetry")
+    assert isinstance(invoke(str(path), *SPANS).exception, RecordError)
+
+
+def test_shares_are_per_cents_and_times_are_iso(run: RunFolder) -> None:
+    """Evidence as a reader has it; a time without readings in words that the option takes."""
+    told = " ".join(invoke(str(run.path), *SPANS).output.split())
+    assert "share of the time in collections 9.8 % (normal" in told
+    empty = invoke(str(run.path), "--normal", "1700000000..1700000059", "--fault", "-59s..now")
+    assert "no reading from 2023-11-14T22:13:20Z to 2023-11-14T22:14:19Z;" in str(empty.exception)
 
 
 def test_a_run_without_telemetry_is_told(tmp_path: Path) -> None:

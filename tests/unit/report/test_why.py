@@ -11,7 +11,9 @@ def symptom(**changes: object) -> SeenSymptom:
         "name": "kv_pressure", "seen": "KV memory is short.", "cause": "Too much.",
         "fix": "Use paged_kv.", "strength": 5.0, "explains_component": True,
         "evidence": [
-            SeenFigure(what="share of a request's time waiting", value=0.5, unit="", normal=0.01),
+            SeenFigure(
+                what="share of a request's time waiting", value=0.5, unit="share", normal=0.01
+            ),
             SeenFigure(what="P99 of a pause", value=0.187, unit="s", normal=None),
         ],
     }  # fmt: skip
