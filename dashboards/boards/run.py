@@ -61,8 +61,7 @@ VALIDITY: Final = Row(
         ),
         stat(
             "Recorded and planned",
-            f"`{load.LOAD_REQUESTS.name}` beside `{load.PLANNED.name}`: the plan also holds the "
-            "warm-up, which is recorded and not counted here.",
+            f"`{load.LOAD_REQUESTS.name}` beside `{load.PLANNED.name}`; warm-up counts in neither.",
             {
                 "recorded": f"sum({S.last(load.LOAD_REQUESTS)})",
                 "planned": f"sum({S.last(load.PLANNED)})",

@@ -78,12 +78,14 @@ def drive(
         with scraping(folder, url, sources):
             process = start_load(folder, url, lock, n_processes)
             metrics.watch("load", process.pid)
-            return _follow(folder, process, show=show)
+            return _follow(folder, process, metrics, show=show)
     finally:
         metrics.end()
 
 
-def _follow(folder: "RunFolder", process: "subprocess.Popen[bytes]", *, show: bool) -> int:
+def _follow(
+    folder: "RunFolder", process: "subprocess.Popen[bytes]", metrics: "RunMetrics", *, show: bool
+) -> int:
     from harness.cli.progress import follow
 
     try:
@@ -93,6 +95,7 @@ def _follow(folder: "RunFolder", process: "subprocess.Popen[bytes]", *, show: bo
                 _wait(process, POLL_S)
             refresh()
     except KeyboardInterrupt:
+        metrics.hurry()
         try:
             process.terminate()
             if not _wait(process, STOP_GRACE_S):

@@ -1,7 +1,7 @@
 """`tailbreak slo`: gate a run by an SLO file, and write its Prometheus rules."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -89,7 +89,7 @@ def rules(
 
 
 def _show(judged: "Sequence[Judged]") -> None:
-    """One row an objective, then every place where it is not kept."""
+    """One row an objective, every place where it is missed, and what cannot be told."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -106,8 +106,23 @@ def _show(judged: "Sequence[Judged]") -> None:
         table.add_row(Text(name), Text(_promise(part[0])), *counts)
     console.print(table)
     for each in judged:
-        if each.verdict != "kept":
+        if each.verdict == "missed":
             console.print(Text(_told(each)))
+    for told in _undecided(judged):
+        console.print(Text(told))
+
+
+def _undecided(judged: "Sequence[Judged]") -> Iterator[str]:
+    """A line an objective: one place with its figures, many by their number and the first."""
+    from harness.findings.quantity import many
+
+    for name in dict.fromkeys(each.objective for each in judged):
+        places = [e for e in judged if (e.objective, e.verdict) == (name, "undecided")]
+        if places:
+            n = len(places) - 1
+            yield _told(places[0]) + (
+                f"; and in {many(n, 'cell')} more (--json has each)" if n else ""
+            )
 
 
 def _promise(each: "Judged") -> str:

@@ -173,7 +173,7 @@ def _add_run(run: PastRun, rows: pd.DataFrame, steps: Steps, file: OpenMetricsFi
     up = _is_at_work(rows, ["session"], steps)
     file.add(catalogue.RUN_UP, _over_time((name,), up, steps))
     file.add(catalogue.RUN_INFO, _constant(info, 1, steps))
-    file.add(catalogue.PLANNED, _constant((name,), run.plan.n_requests, steps))
+    file.add(catalogue.PLANNED, _constant((name,), run.plan.n_measured, steps))
     labels = cell_labels(run.scenario, run.plan)
     for cell in run.plan.cells:
         running = _is_at_work(rows[rows["cell"] == cell.id], ["session", "segment"], steps)

@@ -108,7 +108,7 @@ class RunWatch:
             catalogue.RUN_INFO: [
                 Point((run, self._service[2], *self._service[:2], str(self._about["target"])), 1)
             ],
-            catalogue.PLANNED: [Point((run,), self._plan.n_requests)],
+            catalogue.PLANNED: [Point((run,), self._plan.n_measured)],
             catalogue.USERS: list(self._users()),
         }
         return families(points)

@@ -157,7 +157,7 @@ def _away(scrapes: list[tuple[float, bool]]) -> Iterator[tuple[float, float]]:
         elif is_up and not math.isnan(began):
             yield began, time
             began = math.nan
-    if not math.isnan(began):
+    if began < scrapes[-1][0]:  # one miss at the very end: it was stopped with what asked it
         yield began, scrapes[-1][0]
 
 

@@ -43,6 +43,7 @@ class RunMetrics:
         self.url = None if port is None else f"http://{HOST}:{port}/metrics"
         self._process: subprocess.Popen[bytes] | None = None
         self._watched: list[tuple[str, int]] = []
+        self._is_hurried = False
 
     def watch(self, name: str, pid: int) -> None:
         """Expose this process and what it starts, from the exporter's start on."""
@@ -71,6 +72,10 @@ class RunMetrics:
         if self._process is not None and self._process.stdin is not None:
             with contextlib.suppress(OSError):
                 self._process.stdin.close()
+
+    def hurry(self) -> None:
+        """Ctrl-C was pressed: nobody waits for the last scrapes."""
+        self._is_hurried = True
 
     def wait(self) -> None:
         """Wait until the last values were taken; Ctrl-C waits no longer."""
@@ -107,7 +112,7 @@ class RunMetrics:
         trace: TracebackType | None,
     ) -> None:
         """Wait until the last values were taken, but not after Ctrl-C."""
-        if isinstance(error, KeyboardInterrupt) or self._process is None:
+        if isinstance(error, KeyboardInterrupt) or self._is_hurried:
             self.kill()
         else:
             self.wait()

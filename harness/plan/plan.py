@@ -103,3 +103,8 @@ class Plan:
     def n_requests(self) -> int:
         """Requests in all segments, warm-up included."""
         return sum(len(segment.requests) for segment in self.segments)
+
+    @property
+    def n_measured(self) -> int:
+        """Requests in all segments that are not warm-up."""
+        return self.n_requests - sum(segment.n_warmup for segment in self.segments)

@@ -14,6 +14,7 @@ from harness.report.quantity import Unit
 from harness.report.schema import Breakpoint, Cell, Report
 from harness.report.table import failed_requests, quantile_key
 from harness.report.text import instant, line
+from harness.report.why import why_lines
 
 MAX_LINES: Final = 40
 _BREAKS_SHOWN: Final = 10
@@ -28,7 +29,7 @@ def render_summary(report: Report) -> str:
     lines = [*_verdict(report), "", *_validity(report), "", *_answers(report), *_baseline(report)]
     ledger = _ledger(report)
     lines += [*_breakpoints(report, _BREAKS_BESIDE if ledger else _BREAKS_SHOWN), ""]
-    lines += [*(ledger or _worst_cells(report)), "", *_footer(report)]
+    lines += [*_why(report), *(ledger or _worst_cells(report)), "", *_footer(report)]
     assert len(lines) <= MAX_LINES, "each part is bounded"
     return "\n".join(lines) + "\n"
 
@@ -117,11 +118,19 @@ def _breakpoints(report: Report, n_most: int) -> list[str]:
     if not found:
         return [quiet]
     lines = ["| Breakpoints | Where | Size | Behind it |", "| --- | --- | --- | --- |"]
-    n_shown = max(1, n_most - len(_answers(report)) - len(_baseline(report)))
+    others = (*_answers(report), *_baseline(report), *_why(report))
+    n_shown = max(1, n_most - len(others))
     lines += [_breakpoint_row(b) for b in found[:n_shown]]
     if len(found) > n_shown:
         quiet = f"And {len(found) - n_shown} more in report.html. {quiet}".strip()
     return [*lines, "", quiet] if quiet else lines
+
+
+def _why(report: Report) -> list[str]:
+    """The first cause that the telemetry shows, and what to do about it."""
+    told = why_lines(report)
+    more = f" And {len(told) - 1} more in report.html." if len(told) > 1 else ""
+    return [f"**Why.** {_plain(told[0], 500)}{more}", ""] if told else []
 
 
 def _quiet_curves(breakpoints: Sequence[Breakpoint]) -> str:

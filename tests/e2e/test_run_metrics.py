@@ -166,6 +166,33 @@ def test_tailbreak_run_serves_server_and_load_and_waits_for_the_last_scrape(
     assert growth == sorted(growth)
 
 
+def test_ctrl_c_waits_for_no_scrape(tmp_path: Path) -> None:
+    """Scraped once, so that another is due in 15 s: reported as partial, and ended at once."""
+    scenario, port = tmp_path / "tiny.toml", free_port()
+    scenario.write_text(to_toml(scenario_values(requests_per_cell=5000)))
+    with (
+        truth_server(ttft_ms=20) as truth,
+        subprocess.Popen(
+            [*command("run", str(scenario)), "--target", truth.url, "--runs-dir",
+             str(tmp_path / "runs"), "--metrics-port", str(port)],
+            cwd=tmp_path, env=load_environment(), text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        ) as process,
+    ):  # fmt: skip
+        wait_for(
+            lambda: any(
+                each.stat().st_size for each in tmp_path.glob("runs/*/shards/*.acknowledged")
+            )
+        )
+        assert _scraped(port)
+        process.send_signal(signal.SIGINT)
+        output, _ = process.communicate(timeout=90)
+    assert process.returncode == 5, output
+    assert "partial" in output
+    assert "waiting for the last scrapes" not in output
+    assert not _is_listening(port)
+
+
 def test_a_port_that_is_taken_is_refused_before_anything_is_made(tmp_path: Path) -> None:
     """Exit code 2 with the option, the address and what is allowed; no run folder, no request."""
     scenario = tmp_path / "tiny.toml"

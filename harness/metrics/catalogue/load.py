@@ -29,7 +29,7 @@ CELL_RUNNING: Final = gauge(
     "factors",
 )
 PLANNED: Final = gauge(
-    "mc_load_planned_requests", "Requests the plan holds, warm-up included.", "run"
+    "mc_load_planned_requests", "Requests the plan holds, without its warm-up.", "run"
 )
 LOAD_REQUESTS: Final = counter(
     "mc_load_requests_total",

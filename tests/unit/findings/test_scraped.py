@@ -32,6 +32,8 @@ def test_a_healthy_source_is_not_doubted() -> None:
     assert doubts_of(telemetry(HEALTHY)) == []
     restarted_once = rows("y_total", [(0, 5), (3, 1), (5, 4)], kind="counter")
     assert doubts_of(telemetry([*HEALTHY, *restarted_once])) == []
+    stopped_with_the_run = [*HEALTHY, *scrapes(*T, failed=T[-1:])]
+    assert doubts_of(telemetry(stopped_with_the_run)) == []
 
 
 @pytest.mark.parametrize(

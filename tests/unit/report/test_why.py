@@ -2,6 +2,7 @@
 
 from harness.findings.finding import SeenFigure, SeenSymptom, Why
 from harness.report.html import render_html
+from harness.report.summary import render_summary
 from harness.report.why import build_why, why_lines
 from tests.unit.report.make_report import make_report
 
@@ -53,3 +54,12 @@ def test_no_symptom_is_no_section() -> None:
     page = render_html(make_report())
     assert 'id="why"' not in page
     assert why_lines(make_report()) == []
+
+
+def test_the_summary_names_the_first_cause_and_its_fix() -> None:
+    """One paragraph, however many breaks have one; Markdown in it stays text."""
+    parts = [why(symptom(fix="Use `paged_kv`.")), why(symptom())]
+    text = render_summary(make_report().model_copy(update={"why": parts}))
+    assert "**Why.** baseline: beyond prompt_tokens 250" in text
+    assert "KV memory is short. Use \\`paged_kv\\`. And 1 more in report.html." in text
+    assert "**Why.**" not in render_summary(make_report())
