@@ -19,6 +19,8 @@ GPU: Final = ("instance", "gpu")
 GROUP: Final = "tailbreak"
 HELD_DOWN: Final = "!" + "|".join(gpu.HARMLESS_THROTTLES)
 """Reasons to throttle that cost speed."""
+UNUSUAL: Final = f"{HELD_DOWN}|{gpu.POWER_CAP}"
+"""Those that a GPU at full load has no reason to show."""
 _WINDOW: Final = "1m"
 _BAD: Final = S.rate(server.REFUSED_5XX, ("instance",), window=_WINDOW)
 _FINISHED: Final = S.rate(server.REQUESTS, ("instance",), window=_WINDOW)
@@ -88,12 +90,12 @@ ALERTS: Final = (
     ),
     Alert(
         name="TailbreakGpuThrottled",
-        expr=f"{S.max(gpu.GPU_THROTTLE, (*GPU, 'reason'), reason=HELD_DOWN)} == 1",
+        expr=f"{S.max(gpu.GPU_THROTTLE, (*GPU, 'reason'), reason=UNUSUAL)} == 1",
         hold="30s",
         severity="warn",
         summary="GPU {{ $labels.gpu }} at {{ $labels.instance }} is held down "
         "({{ $labels.reason }})",
-        action="Check cooling and the power limit; do not compare latencies across this time.",
+        action="Check cooling and power supply; do not compare latencies across this time.",
     ),
     Alert(
         name="TailbreakNvlinkDown",

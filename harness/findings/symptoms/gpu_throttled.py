@@ -13,14 +13,13 @@ from harness.metrics.catalogue.gpu import (
     GPU_TEMPERATURE,
     GPU_THROTTLE,
     HARMLESS_THROTTLES,
+    POWER_CAP,
 )
 from harness.metrics.window import Window
 
 LIMIT: Final = 0.05
 """Share of the time."""
 GROWN: Final = 2.0
-POWER_CAP: Final = "sw_power_cap"
-"""Usual on a GPU at full load: a symptom only beside a normal time that had less of it."""
 
 
 def check(context: Context) -> Symptom | None:

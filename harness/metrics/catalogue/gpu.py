@@ -108,6 +108,8 @@ GPU_THROTTLE: Final = gauge(
 )
 HARMLESS_THROTTLES: Final = ("gpu_idle", "applications_clocks", "sync_boost", "display_clock")
 """Reasons that hold clocks down as somebody set them, or because there is nothing to do."""
+POWER_CAP: Final = "sw_power_cap"
+"""Holds clocks down at full load on most GPUs: shown, and alone no trouble."""
 GPU_PSTATE: Final = gauge("mc_gpu_performance_state", "Performance state, 0 the fastest.", *GPU)
 GPU_ECC: Final = counter(
     "mc_gpu_ecc_errors_total",
