@@ -16,6 +16,7 @@ class CaveatKind(StrEnum):
     TIES = "ties"
     NONSTATIONARY = "nonstationary"
     ONE_START = "one_start"
+    STARTS_DISAGREE = "starts_disagree"
     CENSORED = "censored"
     OPEN_BOUND = "open_bound"
     NOT_LOCALISED = "not_localised"

@@ -66,11 +66,20 @@ def indicator_ess(segments: Sequence[ArrayLike], q: float) -> EffectiveSize:
     values = np.concatenate(parts)
     n = values.size
     indicator_q = min(q, max(0.5, 1 - MIN_EXCEEDANCES / n))
-    rank = min(n, max(1, math.ceil(indicator_q * n - 1e-9)))
-    threshold = np.partition(values, rank - 1)[rank - 1]
+    threshold = _order_statistic(values, indicator_q)
     lengths = np.array([part.size for part in parts])
     tau = _autocorrelation_time(values > threshold, lengths)
     return EffectiveSize(n=n, n_effective=n / tau, tau=tau, indicator_q=indicator_q)
+
+
+def indicator_threshold(segments: Sequence[ArrayLike], size: EffectiveSize) -> float:
+    """The value that `size` took slow ones to be above."""
+    return _order_statistic(np.concatenate([np.asarray(s) for s in segments]), size.indicator_q)
+
+
+def _order_statistic(values: NDArray[np.float64], q: float) -> float:
+    rank = min(values.size, max(1, math.ceil(q * values.size - 1e-9)))
+    return float(np.partition(values, rank - 1)[rank - 1])
 
 
 def _autocorrelation_time(hit: NDArray[np.bool_], lengths: NDArray[np.int64]) -> float:

@@ -29,7 +29,7 @@ class QuantileInterval:
         high: upper bound, +inf where the sample carries none.
         n: number of values.
         n_effective: number of independent values they are worth.
-        actual_confidence: exact coverage of the ranks used, for independent values.
+        actual_confidence: coverage of the ranks used, for independent values.
         n_needed: values like these needed for two finite bounds; None where both are finite.
         caveats: what limits the result.
     """
@@ -62,22 +62,53 @@ def quantile_interval(
     Raises:
         ValueError: no values, NaN among them, or q, confidence or n_effective out of range.
     """
-    sample = finite_or_inf(values, "values")
-    n = sample.size
     require_share(q, "q")
     require_share(confidence, "confidence")
+    n = np.size(values)
     effective = float(n) if n_effective is None else float(n_effective)
-    if not 0 < effective <= n * (1 + 1e-12):
+    m = max(1, math.floor(effective + 1e-9)) if effective > 0 else 1
+    lower, upper, actual = binomial_ranks(m, q, confidence)
+    return interval_of_ranks(
+        values,
+        q,
+        confidence=confidence,
+        n_effective=effective,
+        ranks=(lower, upper),
+        needed=n_for_finite(q, confidence),
+        actual_confidence=actual,
+    )
+
+
+def interval_of_ranks(
+    values: ArrayLike,
+    q: float,
+    *,
+    confidence: float,
+    n_effective: float,
+    ranks: tuple[int, int],
+    needed: int,
+    actual_confidence: float | None = None,
+) -> QuantileInterval:
+    """The interval between two ranks out of floor(n_effective), carried to the values outwards.
+
+    `needed`: effective values from which on both bounds are finite.
+
+    Raises:
+        ValueError: no values, NaN among them, or n_effective out of range.
+    """
+    sample = finite_or_inf(values, "values")
+    n = sample.size
+    if not 0 < n_effective <= n * (1 + 1e-12):
         msg = f"n_effective: got {n_effective}, allowed above 0 and at most n = {n}"
         raise ValueError(msg)
-    m = max(1, math.floor(effective + 1e-9))
-    lower, upper, actual = binomial_ranks(m, q, confidence)
+    m = max(1, math.floor(n_effective + 1e-9))
+    lower, upper = ranks
     low_rank = math.floor(lower * (n + 1) / (m + 1)) if lower else 0
     high_rank = min(n, math.ceil(upper * n / m)) if upper <= m else n + 1
     rank = min(n, max(1, math.ceil(q * n - 1e-9)))
     value, low, high = _order_statistics(sample, rank, low_rank, high_rank)
-    open_bound = lower == 0 or upper > m
-    needed = math.ceil(n_for_finite(q, confidence) * n / m) if open_bound else None
+    is_open = lower == 0 or upper > m
+    n_needed = math.ceil(needed * n / m) if is_open else None
     return QuantileInterval(
         q=q,
         confidence=confidence,
@@ -85,10 +116,10 @@ def quantile_interval(
         low=low,
         high=high,
         n=n,
-        n_effective=effective,
-        actual_confidence=actual,
-        n_needed=needed,
-        caveats=_caveats(value, low, high, n, effective, needed),
+        n_effective=n_effective,
+        actual_confidence=confidence if actual_confidence is None else actual_confidence,
+        n_needed=n_needed,
+        caveats=_caveats(value, low, high, n, n_effective, n_needed),
     )
 
 

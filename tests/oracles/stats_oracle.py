@@ -107,3 +107,18 @@ def tail_means(components: Array, total: Array, n_tail: int) -> Array:
     return np.array(
         [sum(components[i][c] for i in slowest) / n_tail for c in range(components.shape[1])]
     )
+
+
+def sequential_ranks(m: int, q: float, confidence: float, r: float) -> tuple[int, int]:
+    """Ranks of the beta-binomial sequence: the mixture as a product of predictive probabilities."""
+    inside = []
+    for n_below in range(m + 1):
+        log_mixture, below, above = 0.0, 0, 0
+        for i in range(m):
+            is_below = i < n_below
+            predicted = (r * q + below) / (r + i)
+            log_mixture += math.log(predicted / q if is_below else (1 - predicted) / (1 - q))
+            below, above = below + is_below, above + (not is_below)
+        if log_mixture < -math.log(1 - confidence):
+            inside.append(n_below)
+    return inside[0], inside[-1] + 1
