@@ -39,8 +39,12 @@ def read_evidence(run: RunFolder) -> Evidence:
     """
     rows = read_rows(run)
     told = read_about(run)
-    numbers = range(1, len(told["sessions"]) + 1)
-    environment, *later = [_environment(run, number) for number in numbers]
+    sessions = told["sessions"]
+    numbers = range(1, len(sessions) + 1)
+    environment, *later = [
+        _environment(run, number) | served_by(session)
+        for number, session in zip(numbers, sessions, strict=True)
+    ]
     return Evidence(
         scenario=stored_scenario(run),
         plan=plan_from_json(run.read_json("plan.json")),
@@ -49,7 +53,7 @@ def read_evidence(run: RunFolder) -> Evidence:
         lost=rows.lost,
         client=_client(run, numbers),
         run=told,
-        environment=environment | served_by(told),
+        environment=environment,
         later_environments=tuple(later),
         fidelity=read_fidelity(run) if run.has(FILE) else None,
         telemetry=Telemetry(frame) if (frame := read_telemetry(run)) is not None else None,

@@ -68,19 +68,17 @@ def drive(
 ) -> int:
     """Run the load process to its end, showing how far it is; its exit code.
 
-    Meanwhile the target's metrics and those of the other sources are scraped here.
+    Meanwhile the target's metrics and those of the other sources are scraped here. The run's own
+    are exported from the first session on, until the caller ends them.
     """
     from harness.cli.scraping import scraping
     from harness.load.runner import start_load
 
     metrics.start(folder)
-    try:
-        with scraping(folder, url, sources):
-            process = start_load(folder, url, lock, n_processes)
-            metrics.watch("load", process.pid)
-            return _follow(folder, process, metrics, show=show)
-    finally:
-        metrics.end()
+    with scraping(folder, url, sources):
+        process = start_load(folder, url, lock, n_processes)
+        metrics.watch("load", process.pid)
+        return _follow(folder, process, metrics, show=show)
 
 
 def _follow(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harness.base.errors import SetupError
+from harness.base.errors import ExitCode, SetupError
 from harness.cli.drive import drive, finish, is_complete, server, server_options
 from harness.cli.fidelity_of_run import compare_answers
 from harness.cli.scraping import named_sources
@@ -152,6 +152,8 @@ def run(
             compare_answers(folder, wanted, options, show=show)
             code = driving(folder, url, lock)
         with lock:
+            code = _further_rounds(folder, wanted, lock, driving, metrics, code)
+            metrics.end()
             finish(folder, code)
 
 
@@ -178,8 +180,50 @@ def _resume(path: Path, target: str | None, driving: Driving, metrics: "RunMetri
             typer.echo(f"nothing to resume; its verdict: tailbreak report {folder.path}")
             return
         typer.echo(f"{folder.path}: {n_done} of {n} requests have their record", err=True)
-        code = _go_on(folder, opened.scenario, target, lock, driving, metrics) if n_done < n else 0
+        code = 0
+        if n_done < n:
+            code = _go_on(folder, opened.scenario, target, lock, driving, metrics)
+        wanted = _resumed_scenario(folder, opened.scenario, target)
+        code = _further_rounds(folder, wanted, lock, driving, metrics, code)
+        metrics.end()
         finish(folder, code)
+
+
+def _further_rounds(
+    folder: "RunFolder",
+    scenario: "Scenario",
+    lock: "RunLock",
+    driving: Driving,
+    metrics: "RunMetrics",
+    code: int,
+) -> int:
+    """Plan and drive rounds until the findings wish for nothing; the last load's exit code.
+
+    Each is a session of its own, on a fresh start of the bundled server.
+    """
+    from harness.cli.rounds import plan_next_round
+    from harness.load import session as sessions
+
+    options = server_options(scenario, str(folder.path / "scenario.json"))
+    while code != ExitCode.INPUT_OR_SETUP and is_complete(folder) and plan_next_round(folder):
+        with server(scenario, options, metrics) as url:
+            sessions.resume(folder, url)
+            code = driving(folder, url, lock)
+    return code
+
+
+def _resumed_scenario(folder: "RunFolder", scenario: "Scenario", target: str | None) -> "Scenario":
+    """The run's scenario on the target it was begun on, or on the one that takes its place."""
+    from harness.load import session as sessions
+
+    begun_on = sessions.target_to_resume(folder)
+    if target is not None and begun_on is None:
+        raise SetupError(
+            f"--target {target}: this run was begun on the bundled server, which --resume starts "
+            "again with the same options; leave --target out"
+        )
+    file = str(folder.path / "scenario.json")
+    return _override(scenario, file, target=target or begun_on, model=None, n=None, seed=None)
 
 
 def _go_on(
@@ -193,16 +237,8 @@ def _go_on(
     """Another session, on the same kind of target; the load process's exit code."""
     from harness.load import session as sessions
 
-    file = str(folder.path / "scenario.json")
-    begun_on = sessions.target_to_resume(folder)
-    if target is not None and begun_on is None:
-        raise SetupError(
-            f"--target {target}: this run was begun on the bundled server, which --resume starts "
-            "again with the same options; leave --target out"
-        )
-    url = target or begun_on
-    wanted = _override(scenario, file, target=url, model=None, n=None, seed=None)
-    options = server_options(wanted, file)
+    wanted = _resumed_scenario(folder, scenario, target)
+    options = server_options(wanted, str(folder.path / "scenario.json"))
     with server(wanted, options, metrics) as url:
         sessions.check_target(url, sessions.api_key(wanted))
         sessions.resume(folder, url)

@@ -3,6 +3,7 @@
 Reads the run folder only; what is gone from it keeps its last value. Serving is `serve.py`.
 """
 
+import contextlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -39,10 +40,11 @@ class RunWatch:
         """
         scenario = stored_scenario(run)
         self._run = run
-        self._plan = plan_from_json(run.read_json("plan.json"))
+        self._scenario = scenario
         self._about = read_about(run)
         self._service = service_labels(scenario)
-        self._labels = cell_labels(scenario, self._plan)
+        self._planned_at = -1
+        self._read_plan()
         self._tails: dict[str, ShardTail] = {}
         self._counts = RunCounts(self._about)
         self._progress: dict[str, Any] = {}
@@ -50,6 +52,8 @@ class RunWatch:
 
     def refresh(self) -> None:
         """Take in what was written since the last time."""
+        with contextlib.suppress(RecordError, OSError):
+            self._read_plan()
         for path in sorted(self._run.shards.glob(f"*{SHARD}")):
             if path.name not in self._tails:
                 try:
@@ -82,6 +86,15 @@ class RunWatch:
         """Let go of every shard."""
         for tail in self._tails.values():
             tail.close()
+
+    def _read_plan(self) -> None:
+        """The plan, where it is new: a run in rounds gets a longer one with each."""
+        path = self._run.path / "plan.json"
+        changed = path.stat().st_mtime_ns if path.is_file() else 0
+        if changed != self._planned_at:
+            self._plan = plan_from_json(self._run.read_json("plan.json"))
+            self._labels = cell_labels(self._scenario, self._plan)
+            self._planned_at = changed
 
     def _read_compacted(self) -> None:
         """Rows that went into the Parquet file before they were followed: count all anew."""

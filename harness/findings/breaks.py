@@ -10,15 +10,17 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from harness.base.rng import generator
-from harness.findings.cells import metric_segments, number
+from harness.findings.cells import number
+from harness.findings.enough import is_positive, metric_segments
 from harness.findings.evidence import Evidence
 from harness.findings.finding import Breakpoint, Cell, Factor, RankedComponent
+from harness.findings.fresh import confirm_jump
 from harness.metrics.components import COMPONENT_NAMES, component_matrix
 from harness.scenario.acceleration import FACTOR
 from harness.stats import breakpoints as stats_breakpoints
 from harness.stats.attribution import Attribution, Ranking, attribute_break, rank_components
 from harness.stats.caveat import Caveat, CaveatKind
-from harness.stats.cell_quantile import cell_quantiles
+from harness.stats.cell_quantile import CellQuantile, cell_quantiles
 
 SHOWN_SHARE = 0.005
 USABLE = frozenset({"fixed", "converged", "wide"})
@@ -42,7 +44,48 @@ def find_breaks(evidence: Evidence, cells: Sequence[Cell]) -> list[Breakpoint]:
         return []
     curves = _curves(axis, cells)
     confidence = 1 - (1 - evidence.scenario.analysis.confidence) / max(1, len(curves))
-    return [_find(evidence, axis, curve, confidence) for curve in curves]
+    found = [_find(evidence, axis, curve, confidence) for curve in curves]
+    return [
+        _held_up(evidence, curve, each, confidence)
+        for curve, each in zip(curves, found, strict=True)
+    ]
+
+
+def borders(curve: Sequence[Cell], found: Breakpoint) -> list[Cell]:
+    """The cells next to a break, below and above; fewer at the edge of the curve, or without one.
+
+    A jump is at most placed between two cells, whose upper one is then beyond it.
+    """
+    if found.location is None:
+        return []
+    place, axis = found.location, found.axis
+    below = [cell for cell in curve if float(cell.factors[axis]) < place]
+    above = [cell for cell in curve if float(cell.factors[axis]) >= place]
+    return [*sorted(below, key=lambda c: float(c.factors[axis]))[-1:],
+            *sorted(above, key=lambda c: float(c.factors[axis]))[:1]]  # fmt: skip
+
+
+def _held_up(evidence: Evidence, curve: Curve, found: Breakpoint, confidence: float) -> Breakpoint:
+    """The break with what fresh rows say of it; none where they say that there is no jump."""
+    near = borders(curve.cells, found)
+    if found.kind not in ("jump", "both") or len(near) < 2:
+        return found
+    fresh = confirm_jump(evidence, near[0], near[1], confidence)
+    if fresh is None:
+        return found
+    rises = (found.effect or 0) > 0
+    holds = fresh.low is not None and fresh.high is not None
+    if holds and (fresh.low > 0 if rises else fresh.high < 0):  # type: ignore[operator]
+        return found.model_copy(update={"confirmed": fresh})
+    text = (
+        f"A {found.kind} at {found.axis} {found.location:g} was found and does not show on a fresh "
+        f"start: {fresh.effect:+.0%} ({fresh.low:+.0%} to {fresh.high:+.0%}) between "
+        f"{near[0].id} and {near[1].id}, {fresh.n} requests."
+    )
+    none = _nothing(evidence, found.axis, curve, text)
+    return none.model_copy(
+        update={"confirmed": fresh, "detectable_effect": found.detectable_effect}
+    )
 
 
 def _curves(axis: str, cells: Sequence[Cell]) -> list[Curve]:
@@ -62,14 +105,10 @@ def _find(evidence: Evidence, axis: str, curve: Curve, confidence: float) -> Bre
     analysis = evidence.scenario.analysis
     if not curve.cells:
         return _nothing(evidence, axis, curve, f"no usable cell on {axis}")
-    segments = [
-        metric_segments(evidence.cell_rows(evidence.plan.cell(cell.id)), analysis.metric)
-        for cell in curve.cells
-    ]
-    if not all(segments) or min(np.concatenate(parts).min() for parts in segments) <= 0:
+    quantiles = curve_quantiles(evidence, curve.cells)
+    if quantiles is None:
         text = f"{analysis.metric} is undefined in some cells of this curve"
         return _nothing(evidence, axis, curve, text)
-    quantiles = cell_quantiles(segments, analysis.q)
     x = np.array([float(cell.factors[axis]) for cell in curve.cells])
     shift = 1.0 - float(x.min()) if x.min() <= 0 else 0.0  # places are logarithmic
     found = stats_breakpoints.find_breakpoint(
@@ -89,6 +128,16 @@ def _find(evidence: Evidence, axis: str, curve: Curve, confidence: float) -> Bre
         )
         found = replace(found, caveats=(*found.caveats, Caveat(CaveatKind.SHIFTED_AXIS, text)))
     return _describe(evidence, axis, curve, _unshifted(found, shift))
+
+
+def curve_quantiles(evidence: Evidence, cells: Sequence[Cell]) -> tuple[CellQuantile, ...] | None:
+    """The analysed quantile of each cell; None where it is undefined in one of them."""
+    analysis = evidence.scenario.analysis
+    segments = [
+        metric_segments(evidence.cell_rows(evidence.plan.cell(cell.id)), analysis.metric)
+        for cell in cells
+    ]
+    return cell_quantiles(segments, analysis.q) if all(map(is_positive, segments)) else None
 
 
 def _unshifted(found: stats_breakpoints.Breakpoint, shift: float) -> stats_breakpoints.Breakpoint:

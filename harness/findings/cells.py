@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from harness.base.rng import generator
+from harness.findings.enough import judge_enough, metric_segments
 from harness.findings.evidence import Evidence, by_segment
 from harness.findings.finding import (
     Cell,
@@ -16,17 +17,18 @@ from harness.findings.finding import (
     Number,
     Quantile,
     StepFigures,
+    StopFigures,
     TokenCounts,
 )
 from harness.findings.rules import Doubt
 from harness.metrics.components import COMPONENT_NAMES, component_matrix
-from harness.metrics.latency import LATENCIES
 from harness.metrics.steps import step_rows
-from harness.metrics.throughput import STRETCH, rate_rps, segment_seconds, sent_rps
+from harness.metrics.throughput import rate_rps, segment_seconds, sent_rps
 from harness.plan.plan import Cell as PlannedCell
 from harness.stats.attribution import rank_components
 from harness.stats.ess import indicator_ess
 from harness.stats.quantile_ci import QuantileInterval, quantile_interval
+from harness.stats.stopping import State, Stop
 
 QUANTILES: tuple[tuple[Quantile, float], ...] = (("p50", 0.5), ("p90", 0.9), ("p99", 0.99))
 METRICS: tuple[MetricName, ...] = (
@@ -66,8 +68,15 @@ def _summarise(planned: PlannedCell, evidence: Evidence, doubts: Sequence[Doubt]
             continue
         metrics[metric] = _estimates(segments, analysis.confidence)
     main = metric_segments(rows, analysis.metric)
+    stop = judge_enough(evidence, planned)
     interval = _interval(main, analysis.q, analysis.confidence) if main else None
-    if interval is not None:
+    if stop is not None:
+        interval = stop.interval
+        caveats += [caveat.text for caveat in stop.caveats]
+        metrics[analysis.metric] |= {
+            name: _estimate(stop.interval) for name, q in QUANTILES if q == analysis.q
+        }
+    elif interval is not None:
         caveats += [caveat.text for caveat in interval.caveats]
     elif len(rows):
         caveats.append(f"{analysis.metric} is undefined for every request of this cell")
@@ -76,7 +85,7 @@ def _summarise(planned: PlannedCell, evidence: Evidence, doubts: Sequence[Doubt]
     return Cell(
         id=planned.id,
         factors=dict(planned.factors),
-        state=_state(doubts, is_empty=rows.empty),
+        state=_state(doubts, stop, is_empty=rows.empty),
         n=len(rows),
         n_effective=number(interval.n_effective) if interval else None,
         outcomes={str(name): int(n) for name, n in measured["outcome"].value_counts().items()},
@@ -87,20 +96,10 @@ def _summarise(planned: PlannedCell, evidence: Evidence, doubts: Sequence[Doubt]
         completed_rps=number(rate_rps(len(rows), seconds)),
         tokens=_tokens(rows),
         steps=_steps(rows, analysis.confidence),
+        stop=_stop_figures(stop),
         features=sorted({feature for features in rows["features"] for feature in features}),
         caveats=list(dict.fromkeys(caveats)),
     )
-
-
-def metric_segments(rows: pd.DataFrame, metric: str) -> list[np.ndarray]:
-    """Values of a metric, one array per stretch of a segment in order of time.
-
-    ITL has many values per request, so its stretches are built from each stretch's rows.
-    """
-    if metric != "itl_s":
-        return by_segment(rows, LATENCIES[metric](rows))
-    parts = [LATENCIES["itl_s"](part) for _, part in rows.groupby(list(STRETCH), sort=False)]
-    return [part[np.isfinite(part)] for part in parts if np.isfinite(part).any()]
 
 
 def _interval(segments: Sequence[np.ndarray], q: float, confidence: float) -> QuantileInterval:
@@ -141,12 +140,24 @@ def _seen(seconds: dict[str, float]) -> dict[str, float]:
     return {name: value for name, value in seconds.items() if abs(value) >= 1e-9}
 
 
-def _state(doubts: Sequence[Doubt], *, is_empty: bool) -> CellState:
+def _state(doubts: Sequence[Doubt], stop: Stop | None, *, is_empty: bool) -> CellState:
+    """The worst that the rules say; else how the cell stands by `[stop]`, wide if undecided."""
     reached = {doubt.effect for doubt in doubts}
     for state in WORST_FIRST:
         if state in reached:
             return state
-    return "failed" if is_empty else "fixed"
+    if is_empty:
+        return "failed"
+    return "fixed" if stop is None else (stop.state or State.WIDE).value
+
+
+def _stop_figures(stop: Stop | None) -> StopFigures | None:
+    if stop is None:
+        return None
+    return StopFigures(
+        half_width=number(stop.half_width), n_needed=stop.n_needed, n_starts=stop.n_starts,
+        r_hat=number(stop.r_hat), n_cut=stop.n_cut,
+    )  # fmt: skip
 
 
 def _tokens(rows: pd.DataFrame) -> TokenCounts:

@@ -8,7 +8,8 @@ from typing import Final
 
 import numpy as np
 
-from harness.findings.cells import metric_segments, number
+from harness.findings.cells import number
+from harness.findings.enough import metric_segments
 from harness.findings.evidence import Evidence
 from harness.findings.fidelity import differs, judge_answers
 from harness.findings.finding import Cell, ComparedMetric, ComparedWord, Comparison, MetricName

@@ -107,6 +107,25 @@ class Evidence:
         sessions: list[dict[str, Any]] = self.run.get("sessions") or [{"number": 1}]
         return sessions
 
+    @property
+    def rounds(self) -> list[dict[str, Any]]:
+        """Rounds after the first that are in the plan, as `run.json` tells them."""
+        last = max((segment.repeat for segment in self.plan.segments), default=-1)
+        return [each for each in self.run.get("rounds", ()) if each["first_repeat"] <= last]
+
+    def segments_for(self, cell: str, why: str) -> set[str]:
+        """Segments of a cell that were planned for this reason."""
+        spans = [
+            (each["first_repeat"], each["first_repeat"] + each["n_repeats"])
+            for each in self.rounds
+            if any((wish["cell"], wish["why"]) == (cell, why) for wish in each["wishes"])
+        ]
+        return {
+            segment.id
+            for segment in self.plan.segments
+            if segment.cell == cell and any(a <= segment.repeat < b for a, b in spans)
+        }
+
     @cached_property
     def measured(self) -> pd.DataFrame:
         """Rows that count: warm-up cut."""

@@ -110,6 +110,22 @@ class StepFigures(Part):
     kv_growth_mean: Number
 
 
+class StopFigures(Part):
+    """How far a cell came by the scenario's `[stop]`.
+
+    `half_width` is a share of the quantile, null where a bound is open; `n_needed` the requests
+    that were predicted to be missing to the target, null where none would do; `r_hat` the
+    disagreement of the `n_starts` starts of the server, null with one; `n_cut` were still warming
+    up.
+    """
+
+    half_width: Number
+    n_needed: int | None
+    n_starts: int
+    r_hat: Number
+    n_cut: int
+
+
 VOID: Final[tuple[CellState, ...]] = ("invalid-client", "failed")
 """No finding rests on such a cell."""
 
@@ -130,6 +146,7 @@ class Cell(Part):
     completed_rps: Number
     tokens: TokenCounts
     steps: list[StepFigures] = []
+    stop: StopFigures | None = None
     features: list[str]
     caveats: list[str]
 
@@ -141,6 +158,15 @@ class RankedComponent(Part):
     share: Number
     low: Number
     high: Number
+
+
+class Confirmed(Part):
+    """A jump between the cells next to it, by `n` requests to a fresh start sent only for this."""
+
+    effect: Number
+    low: Number
+    high: Number
+    n: int
 
 
 class Breakpoint(Part):
@@ -166,6 +192,7 @@ class Breakpoint(Part):
     share_high: Number
     ranked: list[RankedComponent]
     detectable_effect: Number
+    confirmed: Confirmed | None = None
     caveats: list[str]
 
 

@@ -8,6 +8,7 @@ that works), and none of these may pass for a finding about the server.
 import math
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -34,13 +35,13 @@ Check = Callable[[Telemetry], str | None]
 """Looks at the telemetry of one source."""
 
 
-def doubts_of(telemetry: Telemetry) -> list[str]:
-    """Everything that must be doubted, source by source."""
+def doubts_of(telemetry: Telemetry, n_starts: int = 1) -> list[str]:
+    """Everything that must be doubted, source by source; `n_starts`: of the target by us."""
     parts = [telemetry.of_source(source) for source in telemetry.sources]
     return [
         f"metrics of {part.sources[0]}: {text}"
         for part in parts
-        for check in CHECKS
+        for check in (*CHECKS, partial(flapping, n_starts=n_starts))
         if (text := check(part)) is not None
     ]
 
@@ -73,8 +74,9 @@ def restarts(telemetry: Telemetry) -> str | None:
     return None
 
 
-def flapping(telemetry: Telemetry) -> str | None:
+def flapping(telemetry: Telemetry, n_starts: int = 1) -> str | None:
     """Counters that go back again and again: several processes answer in turn."""
+    least = MIN_RESETS + n_starts - 1
     found = [
         (int(np.sum(np.diff(each.held[~np.isnan(each.held)]) < 0)), name)
         for name in telemetry.names
@@ -82,11 +84,11 @@ def flapping(telemetry: Telemetry) -> str | None:
         for each in telemetry.series(name)
     ]
     n_resets, name = max(found, default=(0, ""))
-    if n_resets < MIN_RESETS:
+    if n_resets < least:
         return None
-    n_counters = len({name for n, name in found if n >= MIN_RESETS})
+    n_counters = len({name for n, name in found if n >= least})
     return (
-        f"{name} went back {n_resets} times, {n_counters} counters at least {MIN_RESETS} times: "
+        f"{name} went back {n_resets} times, {n_counters} counters at least {least} times: "
         "several processes seem to answer in turn (a multi-process mode that is off); no rate of "
         "it means anything"
     )
@@ -131,7 +133,7 @@ def left_out(telemetry: Telemetry) -> str | None:
 
 
 CHECKS: Final[tuple[Check, ...]] = (
-    outages, restarts, flapping, dead_links, incomplete, left_out,
+    outages, restarts, dead_links, incomplete, left_out,
 )  # fmt: skip
 
 

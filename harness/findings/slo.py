@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.base.errors import ExitCode
-from harness.findings.cells import metric_segments
+from harness.findings.enough import metric_segments
 from harness.findings.evidence import OK_OUTCOMES, Evidence
 from harness.findings.finding import Cell, Estimate, Factor, Number, Part
 from harness.metrics.latency import LATENCIES

@@ -53,12 +53,13 @@ class RunMetrics:
     def start(self, run: RunFolder) -> None:
         """Serve what this run writes, and say where; returns when it can be scraped.
 
-        Its start must not disturb what is measured.
+        Its start must not disturb what is measured. Nothing where it serves already: a run may
+        have several sessions.
 
         Raises:
             SetupError: the process cannot be started.
         """
-        if self._listener is None:
+        if self._listener is None or self._process is not None:
             return
         with self._listener as listener:
             self._process = _start(run, listener)

@@ -15,12 +15,13 @@ def build_cells(scenario: Scenario) -> tuple[Cell, ...]:
     rows = list(itertools.product(*axes.values()))
     width = max(2, len(str(len(rows) - 1)))
     return tuple(
-        _cell(f"c{number:0{width}d}", dict(zip(axes, row, strict=True)), scenario)
+        build_cell(f"c{number:0{width}d}", dict(zip(axes, row, strict=True)), scenario)
         for number, row in enumerate(rows)
     )
 
 
-def _cell(cell_id: str, factors: dict[str, Any], scenario: Scenario) -> Cell:
+def build_cell(cell_id: str, factors: dict[str, Any], scenario: Scenario) -> Cell:
+    """The cell of these values of the axes."""
     load = scenario.load
     closed = load.mode == "closed"
     sampling = scenario.sampling.model_dump()

@@ -29,6 +29,18 @@ class _StoredSession(_Stored):
     kernels: str | None = None
 
 
+class _StoredWish(_Stored):
+    cell: str
+    n: Annotated[int, Field(ge=1)]
+    why: Literal["precision", "refine", "power", "confirm"]
+
+
+class _StoredRound(_Stored):
+    first_repeat: Annotated[int, Field(ge=0)]
+    n_repeats: Annotated[int, Field(ge=1)]
+    wishes: list[_StoredWish]
+
+
 class _StoredRun(_Stored):
     id: str
     target: str
@@ -39,6 +51,7 @@ class _StoredRun(_Stored):
     baseline: str | None = None
     command: str = ""
     sessions: Annotated[list[_StoredSession], Field(min_length=1)] | None = None
+    rounds: list[_StoredRound] = []
 
 
 def read_about(run: RunFolder) -> dict[str, Any]:
@@ -53,10 +66,9 @@ def read_about(run: RunFolder) -> dict[str, Any]:
     return {**value, "sessions": value.get("sessions") or [first]}
 
 
-def served_by(about: Mapping[str, Any]) -> dict[str, str]:
-    """What the target of the last session said it was, by the names that a report shows."""
-    last = about["sessions"][-1]
-    known = {"server version": last.get("version"), "server kernels": last.get("kernels")}
+def served_by(session: Mapping[str, Any]) -> dict[str, str]:
+    """What the target of this session said it was, by the names that a report shows."""
+    known = {"server version": session.get("version"), "server kernels": session.get("kernels")}
     return {name: value for name, value in known.items() if value is not None}
 
 

@@ -20,6 +20,8 @@ Rate = Annotated[float, Field(ge=0.001, le=1_000_000.0)]
 Timeout = Annotated[float, Field(gt=0.0, le=86_400.0)]
 Tokens = Annotated[int, Field(ge=1, le=1_000_000)]
 MAX_CELLS = 10_000
+LEAST_FOR_BREAK = 5
+"""Values of an axis."""
 MAX_REQUESTS = 10_000_000
 """Of a whole plan, which is held in memory."""
 
@@ -217,6 +219,26 @@ class Analysis(Strict):
     min_kink: Positive = 0.20
 
 
+class Stop(Strict):
+    """Measure each cell until its quantile is known this well, and no longer.
+
+    `half_width`: of the quantile's interval, as a share of the quantile. `agreement`: how alike
+    fresh starts of the server have to be, R-hat at most 1.01 (`strict`) or 1.05 (`loose`).
+    """
+
+    half_width: Annotated[float, Field(ge=0.002, le=0.5)] = 0.05
+    agreement: Literal["strict", "loose"] = "strict"
+
+
+class Refine(Strict):
+    """Add cells where a break is, until its place is known this well, and confirm it.
+
+    `within_octaves`: length of the place's interval, in doublings of the axis.
+    """
+
+    within_octaves: Annotated[float, Field(ge=0.01, le=2.0)] = 0.1
+
+
 class Limits(Strict):
     """When a run fails."""
 
@@ -244,6 +266,8 @@ class Scenario(Strict):
     cot: Cot = Cot()
     axes: Axes
     analysis: Analysis = Analysis()
+    stop: Stop | None = None
+    refine: Refine | None = None
     limits: Limits = Limits()
     fidelity: bool = False
 
@@ -281,7 +305,21 @@ class Scenario(Strict):
                 f"{MAX_REQUESTS:,}"
             )
         self._check_axis(axes)
+        self._check_refine(axes)
         return self
+
+    def _check_refine(self, axes: Mapping[str, Sequence[Any]]) -> None:
+        """Require an axis between whose values there are others, and enough of them for a break."""
+        if self.refine is None:
+            return
+        axis = self.analysis.axis
+        if axis == FACTOR:
+            raise ValueError(f"[refine] adds values between others; {axis} has none between")
+        if len(axes[axis]) < LEAST_FOR_BREAK:
+            raise ValueError(
+                f"[refine] begins with at least {LEAST_FOR_BREAK} values of axes.{axis}, a break "
+                f"needs two on either side; got {len(axes[axis])}"
+            )
 
     def _check_axis(self, axes: Mapping[str, Sequence[Any]]) -> None:
         """Require an axis of the grid; one of paths only where there are two to compare."""
@@ -293,6 +331,11 @@ class Scenario(Strict):
                 f"analysis.axis is {asked!r}, whose values are compared with the baseline; "
                 "axes.accelerated needs false and another value"
             )
+
+    @property
+    def has_rounds(self) -> bool:
+        """Whether what is measured depends on what was found: then the run goes in rounds."""
+        return self.stop is not None or self.refine is not None
 
     def resolved(self) -> dict[str, Any]:
         """Every value in force, as plain JSON types: what a run stores."""

@@ -84,13 +84,14 @@ def judge_cell(
     *,
     half_width: float,
     planned: int,
+    n_left: int,
     confidence: float = 0.95,
     agreement: Agreement = Agreement.STRICT,
 ) -> Stop:
     """Judge a cell by everything measured so far.
 
-    `planned` is the most that the cell may take, fixed before its first look: it tunes the interval
-    and is what futility is judged by.
+    `planned` is what the cell was meant to take, fixed before its first look: it tunes the bounds.
+    `n_left` is what it may still take: a target beyond that is not waited for.
 
     Shapes: starts[i][j] is (n_ij,): segment j of start i, in order of time.
     Units: half_width is a share of the quantile.
@@ -118,7 +119,6 @@ def judge_cell(
     disagreement = r_hat([np.concatenate(start) for start in parts], threshold)
     trend = stationarity(segments, q) if size.n >= LEAST_VALUES else None
     needed = _n_needed(interval, reached, half_width, size, q, confidence, planned_effective)
-    n_left = planned - size.n - n_cut
     state = _state(
         trend, is_narrow=reached <= half_width, is_alike=_is_alike(disagreement, agreement, size),
         is_futile=needed is None or needed > n_left, n_left=n_left,

@@ -11,7 +11,8 @@ def check(evidence: Evidence) -> list[Doubt]:
     """A doubt on the run for each; the requests' own stamps depend on none of it."""
     if evidence.telemetry is None:
         return []
-    texts = doubts_of(evidence.telemetry)
+    n_starts = len(evidence.sessions) if evidence.run.get("is_bundled") else 1
+    texts = doubts_of(evidence.telemetry, n_starts)
     if TARGET in evidence.telemetry.sources:
         texts += _of_target(evidence, evidence.telemetry.of_source(TARGET))
     return [Doubt(text=text) for text in texts]

@@ -1,4 +1,4 @@
-"""The run was made in several sessions: it was resumed after a crash or a stop."""
+"""The run was made in several sessions: in rounds, or resumed after a crash or a stop."""
 
 from harness.findings.evidence import Evidence
 from harness.findings.rules.rule import Doubt
@@ -10,13 +10,20 @@ def check(evidence: Evidence) -> list[Doubt]:
     sessions = evidence.sessions
     if len(sessions) < 2:
         return []
+    rest = [*_environments(evidence), *_targets(evidence)]
+    n_rounds = 1 + len(evidence.rounds)
+    if n_rounds > 1 and not evidence.run.get("is_bundled"):
+        text = f"measured in {n_rounds} rounds on one start of the target: what moves between its"
+        rest.insert(0, Doubt(text=f"{text} starts is in no interval"))
+    if len(sessions) <= n_rounds:
+        return rest
     stretches = evidence.planned[list(STRETCH)].drop_duplicates()
     n_cut = int((stretches["segment"].value_counts() > 1).sum())
     text = f"the run was resumed: it was made in {len(sessions)} sessions"
     if n_cut:
         cut = "1 segment was cut" if n_cut == 1 else f"{n_cut} segments were cut"
         text += f"; {cut}, each part measured after a warm-up of its own"
-    return [Doubt(text=text), *_environments(evidence), *_targets(evidence)]
+    return [Doubt(text=text), *rest]
 
 
 def _environments(evidence: Evidence) -> list[Doubt]:

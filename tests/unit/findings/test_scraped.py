@@ -32,6 +32,9 @@ def test_a_healthy_source_is_not_doubted() -> None:
     assert doubts_of(telemetry(HEALTHY)) == []
     restarted_once = rows("y_total", [(0, 5), (3, 1), (5, 4)], kind="counter")
     assert doubts_of(telemetry([*HEALTHY, *restarted_once])) == []
+    thrice = rows("z_total", [(t, (5, 1, 4, 1, 4, 1)[t]) for t in range(6)], kind="counter")
+    assert "z_total went back 3 times" in doubts_of(telemetry([*HEALTHY, *thrice]))[0]
+    assert doubts_of(telemetry([*HEALTHY, *thrice]), n_starts=4) == []
     stopped_with_the_run = [*HEALTHY, *scrapes(*T, failed=T[-1:])]
     assert doubts_of(telemetry(stopped_with_the_run)) == []
 

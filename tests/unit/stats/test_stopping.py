@@ -23,7 +23,9 @@ def cell(
 
 
 def judge(starts: list[list[np.ndarray]], half_width: float = 0.1, planned: int = 20_000) -> Stop:
-    return judge_cell(starts, Q, half_width=half_width, planned=planned)
+    """With what is left of `planned`."""
+    n_left = max(0, planned - sum(part.size for start in starts for part in start))
+    return judge_cell(starts, Q, half_width=half_width, planned=planned, n_left=n_left)
 
 
 def test_a_narrow_even_cell_has_converged() -> None:
@@ -77,7 +79,9 @@ def test_starts_that_do_not_agree_are_not_converged() -> None:
     assert found.state is None
     kinds = {each.kind for each in found.caveats}
     assert CaveatKind.STARTS_DISAGREE in kinds
-    loose = judge_cell(starts, Q, half_width=0.3, planned=12_000, agreement=Agreement.LOOSE)
+    loose = judge_cell(
+        starts, Q, half_width=0.3, planned=12_000, n_left=2000, agreement=Agreement.LOOSE
+    )
     assert loose.state is State.CONVERGED
 
 
