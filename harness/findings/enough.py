@@ -1,6 +1,7 @@
 """Whether a cell has been measured enough, by the scenario's `[stop]`."""
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,9 @@ from harness.metrics.throughput import STRETCH
 from harness.plan.plan import Cell
 from harness.plan.rounds import n_budget
 from harness.stats.stopping import Agreement, Stop, judge_cell
+
+LEAST_STARTS: Final = 2
+"""One start agrees with itself; of a target that is not ours to start there is no other."""
 
 
 def judge_enough(evidence: Evidence, cell: Cell) -> Stop | None:
@@ -27,6 +31,7 @@ def judge_enough(evidence: Evidence, cell: Cell) -> Stop | None:
         n_left=max(0, n_budget(scenario) - evidence.plan.n_measured),
         confidence=scenario.analysis.confidence,
         agreement=Agreement(scenario.stop.agreement),
+        least_starts=LEAST_STARTS if evidence.run.get("is_bundled") else 1,
     )
 
 

@@ -113,7 +113,7 @@ def _narrowing(evidence: Evidence) -> Iterator[Wish]:
         found = judge_enough(evidence, cell)
         if found is not None and found.state is None:
             n = found.interval.n
-            missing = n if found.n_needed is None else max(found.n_needed, LEAST_SEGMENT)
+            missing = n if found.n_needed is None else max(found.n_needed, n // 4)
             needs.append((missing, cell.factors, n))
     for missing, factors, n in sorted(needs, key=lambda need: need[0]):
         wanted = min(math.ceil(MARGIN * missing), max(n, LEAST_SEGMENT))

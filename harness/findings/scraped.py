@@ -38,10 +38,11 @@ Check = Callable[[Telemetry], str | None]
 def doubts_of(telemetry: Telemetry, n_starts: int = 1) -> list[str]:
     """Everything that must be doubted, source by source; `n_starts`: of the target by us."""
     parts = [telemetry.of_source(source) for source in telemetry.sources]
+    checks: list[Check] = [*CHECKS, partial(flapping, n_starts=n_starts)]
     return [
         f"metrics of {part.sources[0]}: {text}"
         for part in parts
-        for check in (*CHECKS, partial(flapping, n_starts=n_starts))
+        for check in checks
         if (text := check(part)) is not None
     ]
 

@@ -87,11 +87,13 @@ def judge_cell(
     n_left: int,
     confidence: float = 0.95,
     agreement: Agreement = Agreement.STRICT,
+    least_starts: int = 1,
 ) -> Stop:
     """Judge a cell by everything measured so far.
 
     `planned` is what the cell was meant to take, fixed before its first look: it tunes the bounds.
-    `n_left` is what it may still take: a target beyond that is not waited for.
+    `n_left` is what it may still take: a target beyond that is not waited for. `least_starts` are
+    asked for before a cell has converged.
 
     Shapes: starts[i][j] is (n_ij,): segment j of start i, in order of time.
     Units: half_width is a share of the quantile.
@@ -120,7 +122,8 @@ def judge_cell(
     trend = stationarity(segments, q) if size.n >= LEAST_VALUES else None
     needed = _n_needed(interval, reached, half_width, size, q, confidence, planned_effective)
     state = _state(
-        trend, is_narrow=reached <= half_width, is_alike=_is_alike(disagreement, agreement, size),
+        trend, is_narrow=reached <= half_width, is_alike=_is_alike(disagreement, agreement, size)
+        and len(parts) >= least_starts,
         is_futile=needed is None or needed > n_left, n_left=n_left,
     )  # fmt: skip
     return Stop(

@@ -251,6 +251,7 @@ def test_throttling_is_told_by_reason(tmp_path: Path) -> None:
         found = gpus.at(1)
     assert found["mc_gpu_throttled", of(2, reason="sw_power_cap")] == 1
     assert found["mc_gpu_throttled", of(2, reason="hw_thermal")] == 0
+    assert found["mc_gpu_throttled", of(7, reason="hw_thermal")] == 1
     assert found["mc_gpu_throttled", of(1, reason="sw_power_cap")] == 0
 
 
@@ -408,7 +409,9 @@ def test_rules_read_what_the_exporter_says(tmp_path: Path) -> None:
     context = Context(fault=Telemetry(frame).window())
     found = {symptom.name: symptom.seen for rule in RULES if (symptom := rule(context))}
     # GPU 2 is held down by its power cap, which says nothing without a normal time beside it.
-    assert found.keys() == {"gpu_errors", "gpu_straggler", "gpu_bandwidth"}
+    assert found.keys() == {"gpu_errors", "gpu_straggler", "gpu_bandwidth", "gpu_throttled"}
+    assert found["gpu_throttled"].startswith("GPU 7")
+    assert "hw_thermal" in found["gpu_throttled"]
     assert found["gpu_errors"].startswith("GPU 6 gone")
     assert found["gpu_straggler"].startswith("GPU 2")
     assert found["gpu_bandwidth"].startswith("GPU 5")
