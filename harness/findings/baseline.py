@@ -12,7 +12,7 @@ from harness.findings.cells import number
 from harness.findings.comparison import compared, pair_ratios
 from harness.findings.evidence import Evidence
 from harness.findings.fidelity import differs
-from harness.findings.finding import BaselineComparison, Cell, ComparedMetric
+from harness.findings.finding import USABLE, BaselineComparison, Cell, ComparedMetric
 from harness.findings.ledger import Pair
 from harness.scenario.baseline import require_comparable
 from harness.scenario.comparable import Described
@@ -92,7 +92,7 @@ def _judge(
     analysis, limit = candidate.scenario.analysis, 1 + candidate.scenario.limits.regression
     rows, reasons = [], []
     for (before, after), found in zip(pairs, ratios, strict=True):
-        void = next((cell for cell in (before, after) if cell.state != "fixed"), None)
+        void = next((cell for cell in (before, after) if cell.state not in USABLE), None)
         word: BaselineWord = "undecided" if void or found is None else _word(found, limit)
         if word == "improvement" and differs(candidate, [after]):
             word = "undecided"

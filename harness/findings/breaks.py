@@ -13,7 +13,7 @@ from harness.base.rng import generator
 from harness.findings.cells import number
 from harness.findings.enough import is_positive, metric_segments
 from harness.findings.evidence import Evidence
-from harness.findings.finding import Breakpoint, Cell, Factor, RankedComponent
+from harness.findings.finding import USABLE, Breakpoint, Cell, Factor, RankedComponent
 from harness.findings.fresh import confirm_jump
 from harness.metrics.components import COMPONENT_NAMES, component_matrix
 from harness.scenario.acceleration import FACTOR
@@ -23,7 +23,6 @@ from harness.stats.caveat import Caveat, CaveatKind
 from harness.stats.cell_quantile import CellQuantile, cell_quantiles
 
 SHOWN_SHARE = 0.005
-USABLE = frozenset({"fixed", "converged", "wide"})
 
 
 @dataclass(frozen=True)

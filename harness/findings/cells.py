@@ -20,6 +20,7 @@ from harness.findings.finding import (
     StopFigures,
     TokenCounts,
 )
+from harness.findings.quantity import percent
 from harness.findings.rules import Doubt
 from harness.metrics.components import COMPONENT_NAMES, component_matrix
 from harness.metrics.steps import step_rows
@@ -72,7 +73,7 @@ def _summarise(planned: PlannedCell, evidence: Evidence, doubts: Sequence[Doubt]
     interval = _interval(main, analysis.q, analysis.confidence) if main else None
     if stop is not None:
         interval = stop.interval
-        caveats += [caveat.text for caveat in stop.caveats]
+        caveats += [caveat.text for caveat in stop.caveats] + _missing(evidence, stop)
         metrics[analysis.metric] |= {
             name: _estimate(stop.interval) for name, q in QUANTILES if q == analysis.q
         }
@@ -149,6 +150,18 @@ def _state(doubts: Sequence[Doubt], stop: Stop | None, *, is_empty: bool) -> Cel
     if is_empty:
         return "failed"
     return "fixed" if stop is None else (stop.state or State.WIDE).value
+
+
+def _missing(evidence: Evidence, stop: Stop) -> list[str]:
+    """How far a cell is from what was asked, and what it would take."""
+    asked = evidence.scenario.stop
+    if asked is None or stop.half_width <= asked.half_width:
+        return []
+    is_bounded = math.isfinite(stop.half_width)
+    reached = f"known to {percent(stop.half_width)}" if is_bounded else "without an upper bound"
+    more = "no number" if stop.n_needed is None else f"about {stop.n_needed:,} more requests"
+    wanted = percent(asked.half_width)
+    return [f"The quantile is {reached}, asked was {wanted}: {more} would do."]
 
 
 def _stop_figures(stop: Stop | None) -> StopFigures | None:

@@ -12,7 +12,14 @@ from harness.findings.cells import number
 from harness.findings.enough import metric_segments
 from harness.findings.evidence import Evidence
 from harness.findings.fidelity import differs, judge_answers
-from harness.findings.finding import Cell, ComparedMetric, ComparedWord, Comparison, MetricName
+from harness.findings.finding import (
+    USABLE,
+    Cell,
+    ComparedMetric,
+    ComparedWord,
+    Comparison,
+    MetricName,
+)
 from harness.findings.ledger import Pair, as_asked, build_ledger, extensions, others
 from harness.findings.words import path_name
 from harness.scenario.acceleration import ALL, FACTOR
@@ -133,7 +140,7 @@ def _by_quantile(found: Iterable[Sequence[ComparedMetric]]) -> list[ComparedMetr
 def _word(evidence: Evidence, pair: Pair, found: QuantileRatio) -> ComparedWord:
     if differs(evidence, pair):
         return "differs"
-    if any(cell.state != "fixed" for cell in pair):
+    if any(cell.state not in USABLE for cell in pair):
         return "undecided"
     if found.high < 1:
         return "faster"

@@ -128,6 +128,8 @@ class StopFigures(Part):
 
 VOID: Final[tuple[CellState, ...]] = ("invalid-client", "failed")
 """No finding rests on such a cell."""
+USABLE: Final[frozenset[CellState]] = frozenset({"fixed", "converged", "wide"})
+"""Cells that curves and comparisons are made of."""
 
 
 class Cell(Part):
@@ -343,6 +345,19 @@ class Why(Part):
     location: Number
     component: str | None
     symptoms: list[SeenSymptom]
+
+
+class Round(Part):
+    """What was measured at one go, on one start of the server where it is ours to start.
+
+    `why`: the `grid` as it was planned; then for `precision` of cells, to see whether there is a
+    break (`power`), to place it (`refine`), to `confirm` it. Requests without warm-up.
+    """
+
+    number: int
+    why: list[Literal["grid", "precision", "power", "refine", "confirm"]]
+    cells: list[str]
+    n_requests: int
 
 
 class Reproduce(Part):

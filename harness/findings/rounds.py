@@ -12,7 +12,7 @@ from typing import Final
 from harness.findings.breaks import borders, curve_quantiles
 from harness.findings.enough import judge_enough
 from harness.findings.evidence import Evidence
-from harness.findings.finding import VOID, Breakpoint, Cell, Factor
+from harness.findings.finding import USABLE, Breakpoint, Cell, Factor
 from harness.plan.rounds import LEAST_SEGMENT, Why, Wish, n_budget
 from harness.stats.refine import points_between, suspect_gap
 
@@ -122,7 +122,7 @@ def _narrowing(evidence: Evidence) -> Iterator[Wish]:
 
 def _is_on(cell: Cell, found: Breakpoint) -> bool:
     others = {name: value for name, value in cell.factors.items() if name != found.axis}
-    return others == found.at and cell.state not in VOID
+    return others == found.at and cell.state in USABLE
 
 
 def _is_seen(evidence: Evidence, found: Breakpoint) -> bool:

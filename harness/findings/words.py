@@ -84,7 +84,17 @@ def break_sentence(item: Breakpoint, subject: str = "") -> str:
         return f"{subject}: a break over {over} cannot be told from a smooth curve here."
     said = f"{subject} {_predicate(item)}."
     behind = "" if item.kind in ("none", "gradual") else cause(item)
-    return f"{said} {behind}." if behind else said
+    told = [said, f"{behind}." if behind else "", _confirmed(item)]
+    return " ".join(filter(None, told))
+
+
+def _confirmed(item: Breakpoint) -> str:
+    """What fresh requests say of a jump that was found; one they do not show has a caveat."""
+    fresh = item.confirmed
+    if fresh is None or fresh.effect is None or item.kind == "none":
+        return ""
+    change = change_interval(fresh.effect, fresh.low, fresh.high)
+    return f"Measured again on a fresh start: {change}."
 
 
 def break_sentences(items: Sequence[Breakpoint]) -> list[str]:

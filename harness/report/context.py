@@ -14,6 +14,7 @@ from harness.findings.finding import (
     Cell,
     Comparison,
     Reproduce,
+    Round,
     Run,
     ServerSaid,
     Validity,
@@ -55,9 +56,32 @@ def build_report(
         baseline=baseline,
         telemetry=telemetry,
         why=list(why),
+        rounds=_rounds(evidence),
         reproduce=_reproduce(evidence),
         caveats=_caveats(validity, cells, breakpoints, baseline),
     )
+
+
+def _rounds(evidence: Evidence) -> list[Round]:
+    """What was measured when, and why; none where everything was planned at once."""
+    if not evidence.rounds:
+        return []
+    later = min(each["first_repeat"] for each in evidence.rounds)
+    first = [segment for segment in evidence.plan.segments if segment.repeat < later]
+    cells = list(dict.fromkeys(segment.cell for segment in first))
+    n = sum(len(segment.requests) - segment.n_warmup for segment in first)
+    found = [Round(number=1, why=["grid"], cells=sorted(cells), n_requests=n)]
+    for number, each in enumerate(evidence.rounds, 2):
+        wishes = each["wishes"]
+        found.append(
+            Round(
+                number=number,
+                why=list(dict.fromkeys(wish["why"] for wish in wishes)),
+                cells=sorted({wish["cell"] for wish in wishes}),
+                n_requests=sum(wish["n"] for wish in wishes),
+            )
+        )
+    return found
 
 
 def _run(evidence: Evidence, verdict: Verdict) -> Run:

@@ -29,6 +29,7 @@ from harness.findings.finding import (
     Quantile,
     RankedComponent,
     Reproduce,
+    Round,
     Run,
     SeenFigure,
     SeenSymptom,
@@ -63,6 +64,7 @@ __all__ = [
     "RankedComponent",
     "Report",
     "Reproduce",
+    "Round",
     "Run",
     "SeenFigure",
     "SeenSymptom",
@@ -91,6 +93,7 @@ class Report(Part):
     baseline: BaselineComparison | None = None
     telemetry: ServerSaid | None = None
     why: list[Why] = Field(default=[])
+    rounds: list[Round] = Field(default=[])
     reproduce: Reproduce
     caveats: list[str]
 

@@ -52,7 +52,8 @@ def _verdict(report: Report) -> list[str]:
 
 def _size(report: Report) -> str:
     cells = quantity.many(len(report.cells), "cell")
-    return f"{quantity.many(report.run.n_requests, 'request')} in {cells}"
+    rounds = f", {len(report.rounds)} rounds" if report.rounds else ""
+    return f"{quantity.many(report.run.n_requests, 'request')} in {cells}{rounds}"
 
 
 def _validity(report: Report) -> list[str]:
