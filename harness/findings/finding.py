@@ -171,6 +171,23 @@ class Confirmed(Part):
     n: int
 
 
+LEVEL: Final = "level"
+"""The coefficient of a surface that is no axis."""
+SurfaceForm = Literal["axis", "product", "half_plane"]
+
+
+class Surface(Part):
+    """Where a quantile changes regime over several axes.
+
+    The break is where prod(axis ** coefficient) = level. `coefficients` holds the exponent of each
+    of `axes` and the `level`; an exponent that the form fixes is its own interval.
+    """
+
+    form: SurfaceForm
+    axes: list[str]
+    coefficients: dict[str, Estimate]
+
+
 class Breakpoint(Part):
     """Where a quantile changes regime along an axis, or that it does not."""
 
@@ -183,7 +200,7 @@ class Breakpoint(Part):
     location: Number
     low: Number
     high: Number
-    surface: None = None
+    surface: Surface | None = None
     effect: Number
     effect_low: Number
     effect_high: Number
