@@ -17,6 +17,7 @@ from harness.findings.finding import (
     BaselineComparison,
     Breakpoint,
     Cell,
+    CellState,
     Comparison,
     MetricName,
     Verdict,
@@ -37,6 +38,11 @@ PRECEDENCE: Final[tuple[VerdictStatus, ...]] = (
     "pass",
 )
 MAX_ERROR = 200
+STOP_WORDS: Final[dict[CellState, str]] = {
+    "wide": "stayed wide",
+    "nonstationary": "did not settle",
+    "saturated": "had a queue that grew",
+}
 SLO_OF_METRIC: tuple[tuple[MetricName, str], ...] = (
     ("ttft_s", "slo_ttft_s"),
     ("e2e_s", "slo_e2e_s"),
@@ -65,7 +71,7 @@ def judge(
     if answers and answers[0][0] == "invalid":
         return Verdict(status="invalid", text=answers[0][1])
     sentences = [text for _, text in answers] + break_sentences(breakpoints)
-    sentences.append(_too_few(evidence, cells))
+    sentences += [_reached(cells), _too_few(evidence, cells)]
     if comparison is not None:
         sentences += comparison_sentences(comparison, cells, evidence.scenario.analysis)
     sentences.append(_left_out(cells))
@@ -121,6 +127,19 @@ def _ends(evidence: Evidence) -> str:
     errors = rows["error"].dropna()
     first = f"; first: {str(errors.iloc[0])[:MAX_ERROR]}" if len(errors) else ""
     return f" Recorded: {counts}{first}."
+
+
+def _reached(cells: Sequence[Cell]) -> str:
+    """How many cells came to the width asked for, and how the others ended; else empty."""
+    asked = [cell for cell in cells if cell.stop is not None and cell.state not in VOID]
+    if not asked:
+        return ""
+    said = f"{sum(cell.state == 'converged' for cell in asked)} of {many(len(asked), 'cell')} "
+    said += "converged to the width asked for"
+    for state, words in STOP_WORDS.items():
+        n = sum(cell.state == state for cell in asked)
+        said += f", {n} {words}" if n else ""
+    return f"{said}."
 
 
 def _too_few(evidence: Evidence, cells: Sequence[Cell]) -> str:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from harness.findings.finding import Breakpoint, Factor
+from harness.findings.finding import LEVEL, Breakpoint, Factor, Surface
 from harness.findings.quantity import (
     TIMES,
     change_interval,
@@ -41,6 +41,7 @@ NAME_OF_METRIC: Mapping[str, str] = {
 }
 _LARGEST_LOG: Final = 50.0
 MAX_WORDS: Final = 12
+OPEN: Final = "?"
 FOLDED: Final = 2
 """So many curves without a break are said one by one."""
 
@@ -145,6 +146,25 @@ def surface_words(item: Breakpoint) -> str:
     return f" {TIMES} ".join(axis_words(name) for name in item.axes or [item.axis])
 
 
+def _surface_place(item: Breakpoint) -> str:
+    """`beyond requests in flight \u00d7 prompt tokens = 2,540 (2,410 to 2,660)`."""
+    level = item.surface.coefficients.get(LEVEL) if item.surface else None
+    if item.surface is None or level is None or level.value is None:
+        return f"on a surface over {surface_words(item)}"
+    ends = [OPEN if end is None else axis_value(end) for end in (level.low, level.high)]
+    return f"beyond {_surface_law(item.surface)} = {axis_value(level.value)} ({' to '.join(ends)})"
+
+
+def _surface_law(surface: Surface) -> str:
+    """The product of the axes that take part, with the exponents that are not 1."""
+    said = []
+    for name in surface.axes:
+        known = surface.coefficients.get(name)
+        power = 1.0 if known is None or known.value is None else known.value
+        said.append(axis_words(name) + ("" if power == 1.0 else f" ^ {fixed(power, 2)}"))
+    return f" {TIMES} ".join(said)
+
+
 def relative_effect(item: Breakpoint, effect: float | None) -> float | None:
     """An effect as a relative change; a kink's, in log units per octave, for each doubling."""
     if effect is None or item.kind != "kink":
@@ -192,7 +212,7 @@ def _predicate(item: Breakpoint) -> str:
             return f"{verb} in several similar steps {_span(item)}{by}: no single break"
         case "surface":
             by = f" by {size}" if size else ""
-            return f"changes regime{by} on a surface over {surface_words(item)}"
+            return f"changes regime{by} {_surface_place(item)}"
         case "kink":
             way = "downwards" if falls else "upwards"
             by = f", by {size} for each doubling" if size else ""

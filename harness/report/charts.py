@@ -12,9 +12,18 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from harness.findings.finding import VOID
-from harness.report import component_dots, curve, grid, phase_bars, ratio_forest, words
+from harness.report import (
+    component_dots,
+    curve,
+    grid,
+    phase_bars,
+    plane_chart,
+    ratio_forest,
+    words,
+)
 from harness.report.curve_axes import Size
 from harness.report.curve_break import shown_breaks
+from harness.report.plane import build_plane
 from harness.report.ratio_rows import build_forest
 from harness.report.schema import Breakpoint, MetricName, Report
 from harness.report.svg import inline
@@ -24,6 +33,7 @@ from harness.report.text import line, short, slug
 MAX_AXES: Final = 3
 MAX_FACETS: Final = 9
 MAX_COMPONENT_CHARTS: Final = 6
+MAX_PLANES: Final = 6
 WIDE: Final = 1040.0
 HALF: Final = 504.0
 NARROW: Final = 352.0
@@ -111,6 +121,32 @@ def component_charts(report: Report) -> list[Chart]:
     ]
     shown = found[:MAX_COMPONENT_CHARTS]
     return [_component_chart(i, b, is_alone=len(shown) == 1) for i, b in enumerate(shown)]
+
+
+def plane_charts(report: Report) -> list[Chart]:
+    """The plane of two axes, panels with a surface first; empty where the map says it all."""
+    plane = build_plane(report, quantile_key(report.analysis.q))
+    if plane is None:
+        return []
+    shown = sorted(plane.panels, key=lambda panel: not panel.cuts)[:MAX_PLANES]
+    width = WIDE if len(shown) == 1 else HALF
+    sizes = {
+        width: Size(width, 400 if len(shown) == 1 else 340, has_line_labels=False),
+        NARROW: Size(NARROW, 300, has_line_labels=False),
+    }
+    return [
+        _both_widths(
+            f"plane-{i}",
+            panel.title,
+            f"Cells over {short(plane.across)} and {short(plane.down)}: {panel.title}",
+            plane_chart.describe(plane, panel),
+            lambda width, panel=panel: plane_chart.draw_plane(plane, panel, sizes[width]),  # type: ignore[misc]
+            tuple(sizes),
+            size="full" if len(shown) == 1 else "half",
+            captions=tuple(_caption(found, words.short_sentence) for found in panel.breaks),
+        )
+        for i, panel in enumerate(shown)
+    ]
 
 
 def ratio_chart(report: Report) -> Chart | None:

@@ -22,12 +22,16 @@ class HeatCell:
 
     Attributes:
         text: the number.
-        title: its cell in words, the value with its unit and interval.
+        interval: the bounds in brackets; an open one is a question mark.
+        mark: the sign of a state that is no plain one, or empty.
+        title: its cell in words, the value with its unit and interval, and its state.
         step: which of the seven colours.
     """
 
     cell: Cell | None
     text: str | None
+    interval: str
+    mark: str
     title: str
     step: int | None
     is_edge_left: bool
@@ -81,17 +85,13 @@ def build_heat_map(report: Report, quantile: Quantile) -> HeatMap | None:
     if len(axes) < 2:
         return None
     across, down = axes[:2]
-    known = grid.estimate_values(report.cells, report.analysis.metric, quantile)
-    positive = [value for value in known if value > 0]
-    if not positive:
+    ladder = build_ladder(report, quantile)
+    if ladder is None:
         return None
-    low, high = min(positive), max(positive)
-    unit = quantity.shared_unit(high)
-    varying = tuple(grid.varying_factors(report.cells))
-    ladder = _Ladder(report, quantile, low, high, unit, varying)
+    low, high, unit = ladder.low, ladder.high, ladder.unit
     panels = [
         _panel(ladder, across, fixed, cells, down)
-        for fixed, cells in _panels(report, across, down).items()
+        for fixed, cells in panel_cells(report, across, down).items()
     ]
     shown = panels[:MAX_PANELS]
     edges = [low * (high / low) ** (i / palette.HEAT_STEPS) for i in range(palette.HEAT_STEPS + 1)]
@@ -107,7 +107,9 @@ def build_heat_map(report: Report, quantile: Quantile) -> HeatMap | None:
 
 
 @dataclass(frozen=True)
-class _Ladder:
+class Ladder:
+    """The seven colours and what they stand for."""
+
     report: Report
     quantile: Quantile
     low: float
@@ -116,13 +118,33 @@ class _Ladder:
     varying: tuple[str, ...]
 
     def step(self, value: float) -> int:
+        """The colour of a value."""
         if self.high <= self.low or value <= self.low:
             return 0
         share = math.log(value / self.low) / math.log(self.high / self.low)
         return min(palette.HEAT_STEPS - 1, int(share * palette.HEAT_STEPS))
 
+    def step_of(self, cell: Cell) -> int | None:
+        """The colour of a cell's value, or of its lower bound; None without either."""
+        estimate = cell.metrics.get(self.report.analysis.metric, {}).get(self.quantile)
+        if estimate is None:
+            return None
+        known = estimate.value if estimate.value is not None else estimate.low
+        return None if known is None else self.step(known)
 
-def _panels(report: Report, across: str, down: str) -> dict[grid.Fixed, list[Cell]]:
+
+def build_ladder(report: Report, quantile: Quantile) -> Ladder | None:
+    """The colours of a report; None where no cell has a value."""
+    known = grid.estimate_values(report.cells, report.analysis.metric, quantile)
+    positive = [value for value in known if value > 0]
+    if not positive:
+        return None
+    low, high = min(positive), max(positive)
+    varying = tuple(grid.varying_factors(report.cells))
+    return Ladder(report, quantile, low, high, quantity.shared_unit(high), varying)
+
+
+def panel_cells(report: Report, across: str, down: str) -> dict[grid.Fixed, list[Cell]]:
     """Cells of each panel: all that differ in the two axes only; the path is a factor like others.
 
     In the order of the facets, so that panels stand as curves do.
@@ -138,7 +160,7 @@ def _panels(report: Report, across: str, down: str) -> dict[grid.Fixed, list[Cel
 
 
 def _panel(
-    ladder: _Ladder, across: str, fixed: grid.Fixed, cells: list[Cell], down: str
+    ladder: Ladder, across: str, fixed: grid.Fixed, cells: list[Cell], down: str
 ) -> HeatPanel:
     varying = grid.varying_factors(ladder.report.cells)
     columns, rows = varying[across], varying[down]
@@ -171,28 +193,29 @@ def _panel(
 
 
 def _square(
-    ladder: _Ladder, cell: Cell | None, *, is_edge_left: bool, is_edge_above: bool
+    ladder: Ladder, cell: Cell | None, *, is_edge_left: bool, is_edge_above: bool
 ) -> HeatCell:
     metrics = cell.metrics.get(ladder.report.analysis.metric, {}) if cell else {}
     estimate = metrics.get(ladder.quantile)
-    text, step = None, None
-    if estimate is not None and estimate.value is not None:
-        text = quantity.number(estimate.value * ladder.unit.per_second)
-        step = ladder.step(estimate.value)
-    elif estimate is not None and estimate.low is not None:
-        text = f"{quantity.AT_LEAST} {quantity.number(estimate.low * ladder.unit.per_second)}"
-        step = ladder.step(estimate.low)
-    return HeatCell(cell, text, _title(ladder, cell, estimate), step, is_edge_left, is_edge_above)
+    text, interval, step = None, "", None
+    if estimate is not None and cell is not None and ladder.step_of(cell) is not None:
+        bounds = (estimate.value, estimate.low, estimate.high)
+        text, interval = quantity.duration_and_bounds(*bounds, ladder.unit)
+        step = ladder.step_of(cell)
+    mark = words.STATE_MARKS.get(cell.state, "") if cell else ""
+    title = _title(ladder, cell, estimate)
+    return HeatCell(cell, text, interval, mark, title, step, is_edge_left, is_edge_above)
 
 
-def _title(ladder: _Ladder, cell: Cell | None, estimate: Estimate | None) -> str:
+def _title(ladder: Ladder, cell: Cell | None, estimate: Estimate | None) -> str:
     """`c03, prompt_tokens 256: TTFT P99 129 ms (121-140)`; empty where there is no value."""
     if cell is None or estimate is None:
         return ""
     name = f"{words.METRICS[ladder.report.analysis.metric]} {ladder.quantile.upper()}"
     value = quantity.duration_interval(estimate.value, estimate.low, estimate.high, ladder.unit)
     label = grid.cell_label(cell, ladder.varying)
-    return f"{short(cell.id)}, {label}: {name} {value or quantity.DASH}"
+    state = f", {words.STATES[cell.state]}" if cell.state in words.STATE_MARKS else ""
+    return f"{short(cell.id)}, {label}: {name} {value or quantity.DASH}{state}"
 
 
 def _is_edge(

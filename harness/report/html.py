@@ -85,6 +85,7 @@ def render_html(report: Report) -> str:
             "checks": validity.checks(report),
             "mark_words": validity.MARK_WORDS,
             "heat_map": heat_map.build_heat_map(report, quantile),
+            "planes": charts.plane_charts(report),
             "curve_sets": charts.curve_sets(report),
             "phases": charts.phase_set(report),
             "components": charts.component_charts(report),

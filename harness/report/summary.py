@@ -195,7 +195,7 @@ def slowest_cells(report: Report) -> tuple[str, list[tuple[str, ...]]]:
             text or quantity.DASH,
             quantity.count(cell.n),
             quantity.count(failed_requests(cell)),
-            words.STATES[cell.state],
+            words.marked_state(cell.state),
         )
         rows.append(row)
     return f"{words.METRICS[metric]} {quantile.upper()}", rows

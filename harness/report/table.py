@@ -136,6 +136,9 @@ def open_bound_reason(estimate: Estimate, q: float, confidence: float, cell: Cel
         return ""
     if not 0 < q < 1 or not 0 < confidence < 1:
         return ""
+    if cell.stop is not None:
+        needed = cell.stop.n_needed
+        return f"needs {quantity.count(needed)} more" if needed else ""
     worth = math.floor(cell.n if cell.n_effective is None else cell.n_effective)
     if worth <= 0 or cell.n <= 0:
         return ""
@@ -211,7 +214,7 @@ def _entries(
             yield Entry(label, sort=label if isinstance(value, str) else str(int(bool(value))))
         else:
             yield Entry(short(quantity.factor_value(value), 60), sort=short(str(value), 60))
-    yield Entry(words.STATES[cell.state], sort=cell.state)
+    yield _state_entry(cell)
     effective = cell.n_effective
     worth = f"({quantity.count(effective)})" if effective is not None else ""
     yield Entry(quantity.count(cell.n), interval=worth, sort=str(cell.n))
@@ -232,6 +235,32 @@ def _entries(
     )
     yield Entry(quantity.count(failed), sort=str(failed), notes=kinds)
     yield _notes_entry(cell)
+
+
+def _state_entry(cell: Cell) -> Entry:
+    """The state; how narrow it came, and how many requests more the width asked for would take."""
+    return Entry(words.marked_state(cell.state), sort=cell.state, notes=_stop_notes(cell))
+
+
+def _stop_notes(cell: Cell) -> tuple[str, ...]:
+    stop = cell.stop
+    if stop is None:
+        return ()
+    width = (
+        f"\u00b1 {quantity.percent(stop.half_width)}"
+        if stop.half_width is not None
+        else "a bound is open"
+    )
+    said = [f"{width}, {quantity.many(stop.n_starts, 'start')}"]
+    if stop.n_needed:
+        said.append(f"about {quantity.count(stop.n_needed)} requests more")
+    elif cell.state == "wide":
+        said.append("no number of requests is known to do")
+    if stop.r_hat is not None:
+        said.append(f"R-hat {quantity.fixed(stop.r_hat, 3)}")
+    if stop.n_cut:
+        said.append(f"{quantity.count(stop.n_cut)} cut as warm-up")
+    return tuple(said)
 
 
 def _estimate_entry(

@@ -45,12 +45,14 @@ __all__ = [
     "PHASES",
     "PHASE_MEANINGS",
     "STATES",
+    "STATE_MARKS",
     "VERDICTS",
     "axis_value",
     "cause",
     "comparison",
     "headline",
     "is_found",
+    "marked_state",
     "metric_quantile",
     "path_label",
     "path_name",
@@ -110,6 +112,16 @@ STATES: Final[dict[CellState, str]] = {
     "partial": "partial",
     "failed": "failed",
 }
+STATE_MARKS: Final[dict[CellState, str]] = {
+    "converged": "\u2713",
+    "wide": "\u25c7",
+    "nonstationary": "\u25b3",
+    "saturated": "\u25b2",
+    "partial": "\u25a1",
+    "invalid-client": "\u2715",
+    "failed": "\u2715",
+}
+"""A sign beside the word, for readers who do not tell colours apart."""
 DOUBTFUL_STATES: Final[frozenset[CellState]] = frozenset(
     {"wide", "nonstationary", "saturated", "invalid-client", "partial", "failed"}
 )
@@ -179,6 +191,11 @@ def place(factors: Mapping[str, Factor]) -> str:
     """The other factors, `cot_depth 2, frequency_penalty 0.5`; empty without any."""
     rest = ((name, value) for name, value in factors.items() if name != FACTOR)
     return ", ".join(f"{short(name)} {short(quantity.factor_value(value))}" for name, value in rest)
+
+
+def marked_state(state: CellState) -> str:
+    """`\u25c7 interval still wide`; a cell as planned has no sign."""
+    return f"{STATE_MARKS.get(state, '')} {STATES[state]}".strip()
 
 
 def size(breakpoint_: Breakpoint) -> str:

@@ -9,7 +9,7 @@ import pytest
 from harness.cli.verdict import EXIT_OF_STATUS
 from harness.findings.breaks import find_breaks
 from harness.findings.cells import summarise_cells
-from harness.findings.finding import BaselineComparison, ComparedMetric, Verdict
+from harness.findings.finding import BaselineComparison, ComparedMetric, StopFigures, Verdict
 from harness.findings.rules import RULES
 from harness.findings.verdict import judge
 from harness.plan.build import build_plan
@@ -133,3 +133,17 @@ def test_too_few_requests_are_said_with_their_number() -> None:
     assert "Too few requests for TTFT P99: an upper bound needs 368 independent ones" in said
     enough = [cell.model_copy(update={"n_effective": 368.0}) for cell in few[::2]]
     assert "Too few" not in judge(evidence, [*enough, *few[1::2]], [], None).text
+
+
+def test_how_cells_ended_is_said_where_they_could_stop() -> None:
+    """Cells by state where the scenario asked for a width; nothing of it where it did not."""
+    scenario = make_scenario()
+    evidence = make_evidence(records_of(build_plan(scenario)), scenario)
+    fixed = summarise_cells(evidence, [])
+    assert "converged" not in judge(evidence, fixed, [], None).text
+    stop = StopFigures(half_width=0.04, n_needed=0, n_starts=2, r_hat=1.0, n_cut=0)
+    ended = [cell.model_copy(update={"stop": stop, "state": "converged"}) for cell in fixed]
+    ended[0] = ended[0].model_copy(update={"state": "wide"})
+    said = judge(evidence, ended, [], None).text
+    n = len(fixed)
+    assert f"{n - 1} of {n} cells converged to the width asked for, 1 stayed wide." in said

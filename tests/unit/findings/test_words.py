@@ -4,7 +4,9 @@ import pytest
 
 from harness.findings.finding import (
     Breakpoint,
+    Estimate,
     RankedComponent,
+    Surface,
 )
 from harness.findings.quantity import change, many, measured, number, percent
 from harness.findings.words import (
@@ -51,6 +53,17 @@ NO_BREAK = {
 UNKNOWN: dict[str, Any] = {
     "component": None, "share": None, "share_low": None, "share_high": None, "ranked": [],
 }  # fmt: skip
+
+
+def _surface(*powers: float) -> Surface:
+    """A surface over two axes whose level has no upper bound."""
+    axes = ["prompt_tokens", "concurrency"]
+    known = {
+        name: Estimate(value=power, low=power, high=power)
+        for name, power in zip(axes, powers, strict=True)
+    }
+    level = Estimate(value=2540.0, low=2410.0, high=None)
+    return Surface(form="product", axes=axes, coefficients={**known, "level": level})
 
 
 @pytest.mark.parametrize(
@@ -129,6 +142,18 @@ UNKNOWN: dict[str, Any] = {
              **UNKNOWN},
             ("TTFT P99 on the baseline path changes regime on a surface over prompt tokens \u00d7 "
             "requests in flight."),
+        ),
+        (
+            {"kind": "surface", "axes": ["prompt_tokens", "concurrency"],
+             "surface": _surface(1.0, 1.0), **UNKNOWN},
+            ("TTFT P99 on the baseline path changes regime by +148 % (+120 to +171 %) beyond "
+            "prompt tokens \u00d7 requests in flight = 2540 (2410 to ?)."),
+        ),
+        (
+            {"kind": "surface", "axes": ["prompt_tokens", "concurrency"], "effect": None,
+             "surface": _surface(1.0, 0.5), **UNKNOWN},
+            ("TTFT P99 on the baseline path changes regime beyond prompt tokens \u00d7 requests in "
+            "flight ^ 0.50 = 2540 (2410 to ?)."),
         ),
         (
             {"kind": "staircase", "low": 64.0, **UNKNOWN},

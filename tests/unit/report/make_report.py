@@ -13,6 +13,7 @@ from harness.report.schema import (
     Answers,
     Breakpoint,
     Cell,
+    CellState,
     ComparedMetric,
     Comparison,
     Estimate,
@@ -23,7 +24,10 @@ from harness.report.schema import (
     RankedComponent,
     Report,
     Reproduce,
+    Round,
     Run,
+    StopFigures,
+    Surface,
     TokenCounts,
     Validity,
     Verdict,
@@ -136,6 +140,67 @@ def make_grid_report(**changes: Any) -> Report:
         "comparison": make_comparison(cells),
     }
     return make_report(**{**parts, **changes})
+
+
+LEVEL = 2540.0
+SURFACE = Surface(
+    form="product",
+    axes=["prompt_tokens", "concurrency"],
+    coefficients={
+        "prompt_tokens": Estimate(value=1.0, low=1.0, high=1.0),
+        "concurrency": Estimate(value=1.0, low=1.0, high=1.0),
+        "level": Estimate(value=LEVEL, low=2410.0, high=2660.0),
+    },
+)
+
+
+def make_surface_report(**changes: Any) -> Report:
+    """Prompt length x concurrency in rounds: coarse cells, then some near a capacity surface."""
+    coarse = [(prompt, many) for prompt in (64, 128, 256, 512) for many in (2, 4, 8, 16, 32)]
+    refined = [(181, 14), (300, 8), (340, 8), (620, 4), (90, 28)]
+    states: tuple[CellState, ...] = ("converged", "converged", "wide", "nonstationary", "saturated")
+    cells = []
+    for i, (prompt, many) in enumerate((*coarse, *refined)):
+        seconds = (0.012 + prompt * 1.4e-4 + many * 5e-4) * (2.4 if prompt * many > LEVEL else 1.0)
+        state = states[i % len(states)] if i > 12 else "converged"
+        stop = StopFigures(
+            half_width=None if state == "saturated" else 0.04 if state == "converged" else 0.11,
+            n_needed=None if state == "saturated" else 0 if state == "converged" else 1400,
+            n_starts=3,
+            r_hat=1.004,
+            n_cut=12,
+        )
+        factors: dict[str, Factor] = {"prompt_tokens": prompt, "concurrency": many}
+        cells.append(make_cell(f"c{i:02d}", factors, seconds, state=state, stop=stop))
+    cells[13] = open_cell(cells[13], value=None, low=0.11)
+    ids = [cell.id for cell in cells]
+    parts: dict[str, Any] = {
+        "run": make_run(scenario="kv-surface", title="Prompt length x concurrency, in rounds"),
+        "cells": cells,
+        "breakpoints": [make_surface()],
+        "comparison": None,
+        "rounds": [
+            Round(number=1, why=["grid"], cells=ids[:20], n_requests=2560),
+            Round(number=2, why=["precision", "refine"], cells=ids[18:], n_requests=1800),
+            Round(number=3, why=["confirm"], cells=ids[20:22], n_requests=512),
+        ],
+        "verdict": Verdict(status="pass", text=break_sentence(make_surface())),
+    }
+    return make_report(**{**parts, **changes})
+
+
+def make_surface(**changes: Any) -> Breakpoint:
+    """A capacity surface over two axes."""
+    parts: dict[str, Any] = {
+        "kind": "surface",
+        "axes": list(SURFACE.axes),
+        "surface": SURFACE,
+        "at": {},
+        "location": None,
+        "low": None,
+        "high": None,
+    }
+    return make_jump(**{**parts, **changes})
 
 
 SETS: dict[bool | str, float] = {

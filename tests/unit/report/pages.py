@@ -13,6 +13,7 @@ from tests.unit.report.make_report import (
     make_ledger_report,
     make_paths_report,
     make_report,
+    make_surface_report,
 )
 
 
@@ -83,6 +84,7 @@ REPORTS: dict[str, Callable[[], Report]] = {
     "path axis": path_axis_report,
     "ledger": make_ledger_report,
     "paths": make_paths_report,
+    "surface": make_surface_report,
 }
 
 

@@ -1,5 +1,10 @@
 from harness.report.heat_map import build_heat_map
-from tests.unit.report.make_report import make_grid_report, make_jump, make_report
+from tests.unit.report.make_report import (
+    make_grid_report,
+    make_jump,
+    make_report,
+    make_surface_report,
+)
 
 
 def test_one_axis_needs_no_map() -> None:
@@ -77,3 +82,14 @@ def test_only_cells_with_a_number_can_be_gone_back_to() -> None:
     found = build_heat_map(report.model_copy(update={"cells": cells}), "p99")
     assert found is not None
     assert found.shown_cells == frozenset(cell.id for cell in cells[1:])
+
+
+def test_squares_say_their_interval_and_state() -> None:
+    """An open bound is a question mark or an at-least sign, and a state has its sign and word."""
+    found = build_heat_map(make_surface_report(), "p99")
+    assert found is not None
+    squares = {c.cell.id: c for p in found.panels for r in p.rows for c in r.cells if c.cell}
+    assert (squares["c13"].text, squares["c13"].interval) == ("\u2265 110", "")
+    assert squares["c00"].interval.startswith("(")
+    assert {c.mark for c in squares.values()} == {"\u2713", "\u25c7", "\u25b3", "\u25b2"}
+    assert squares["c17"].title.endswith(", interval still wide")

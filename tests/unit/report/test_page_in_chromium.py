@@ -13,7 +13,7 @@ from tests.unit.report.test_hostile_text import ATTACKS, hostile_report
 
 pytestmark = pytest.mark.skipif(not is_installed(), reason=f"no {CHROMIUM} to test with")
 
-NAMES = ("quickstart", "grid", "hard")
+NAMES = ("quickstart", "grid", "hard", "surface")
 CLIPPED = """
 [...document.querySelectorAll("h1,h2,h3,p,li,dt,dd,figcaption,button,label,summary,svg.chart")]
   .filter((node) => node.checkVisibility() && !node.closest(".scroll,.unseen,.skip"))

@@ -9,7 +9,12 @@ from harness.report import words
 from harness.report.cells_csv import to_csv
 from harness.report.schema import Estimate
 from harness.report.table import build_table, open_bound_reason, quantile_key
-from tests.unit.report.make_report import make_grid_report, make_hard_report, make_report
+from tests.unit.report.make_report import (
+    make_grid_report,
+    make_hard_report,
+    make_report,
+    make_surface_report,
+)
 from tests.unit.report.pages import html_of
 
 
@@ -98,3 +103,14 @@ def test_quantile_key() -> None:
     assert [quantile_key(q) for q in (0.5, 0.9, 0.95, 0.99, 0.999)] == [
         "p50", "p90", "p99", "p99", "p99",
     ]  # fmt: skip
+
+
+def test_a_cell_says_how_far_it_came() -> None:
+    """State with its sign, width reached, and what is missing; what is unknown is no zero."""
+    table = build_table(make_surface_report())
+    place = [column.title for column in table.columns[1:]].index("State")
+    by_state = {row.entries[place].sort: row.entries[place] for row in table.rows}
+    assert by_state["converged"].text == "\u2713 converged"
+    assert by_state["wide"].notes[:2] == ("\u00b1 11 %, 3 starts", "about 1,400 requests more")
+    assert by_state["saturated"].notes[0] == "a bound is open, 3 starts"
+    assert not any("more" in note for note in by_state["saturated"].notes)
