@@ -101,7 +101,7 @@ def build_table(report: Report) -> Table:
     }
     columns = [Column("Cell", is_number=False)]
     columns += [_factor_column(report, name) for name in varying]
-    states = dict.fromkeys(words.STATES[cell.state] for cell in report.cells)
+    states = dict.fromkeys(words.marked_state(cell.state) for cell in report.cells)
     columns += [Column("State", is_number=False, choices=_choices(states))]
     columns += [
         Column("n", meaning="requests; in brackets how many independent ones they are worth")

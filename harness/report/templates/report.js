@@ -70,6 +70,7 @@
 
   const filter = byId("filter");
   const doubtful = byId("doubtful");
+  const value = (row, i) => (row.cells[i].querySelector("bdi") ?? row.cells[i]).textContent.trim();
   const choices = [...document.querySelectorAll("select[data-column]")];
   const texts = new Map(rows.map((row) => [row, row.textContent.toLowerCase()]));
   const show = () => {
@@ -79,7 +80,7 @@
       const fits = wanted.every((word) => texts.get(row).includes(word))
         && (!doubtful.checked || "doubtful" in row.dataset)
         && choices.every((choice) => choice.value === ""
-          || row.cells[Number(choice.dataset.column)].textContent.trim() === choice.value);
+          || value(row, Number(choice.dataset.column)) === choice.value);
       row.hidden = !fits;
       shown += fits ? 1 : 0;
     });

@@ -225,3 +225,17 @@ def test_hostile_text_does_nothing(browser: Browser, folder: Path) -> None:
     assert browser.evaluate("document.documentElement.scrollWidth") == 400
     assert browser.messages == []
     assert [url for url in browser.requests if not url.startswith("data:")] == [path.as_uri()]
+
+
+def test_cells_are_chosen_by_state(browser: Browser, folder: Path) -> None:
+    """A state is chosen by its sign and word, whatever is said below it."""
+    browser.open(folder / "surface.html")
+    state = (
+        '[...document.querySelectorAll("select[data-column]")].find((each) => '
+        'each.closest("label").textContent.includes("State"))'
+    )
+    browser.evaluate(
+        f"{state}.value = '\u25c7 interval still wide';{state}.dispatchEvent(new Event('change'))"
+    )
+    shown = '[...document.querySelectorAll("#cells tbody tr")].filter((row) => !row.hidden)'
+    assert browser.evaluate(f"{shown}.map((row) => row.id)") == ["cell-c13", "cell-c17", "cell-c22"]
