@@ -1,6 +1,6 @@
 """How often the component that slowed down is named, and how often its share's interval holds.
 
-`python -m harness.stats.bed.attribution [REPLICATES]` prints the table in docs/statistics.md (1000
+`python -m harness.stats.bed.attribution [REPLICATES]` prints the table in docs/bench-stats.md (1000
 replicates unless said). A request is the sum of independent exponential components; in the cell
 above the break one or two of them take longer by 40 +- 8 (30 +- 6 each where there are two).
 """

@@ -1,7 +1,7 @@
 """How often a break is claimed where there is none, and found where there is one.
 
 `python -m harness.stats.bed.breaks [REPLICATES] [CELLS ...]` prints the tables in
-docs/statistics.md; without arguments 25 replicates on 7, 9, 12 and 16 cells. Cells are spaced
+docs/bench-stats.md; without arguments 25 replicates on 7, 9, 12 and 16 cells. Cells are spaced
 evenly over seven octaves; noise of the log quantile has the coefficient of variation shown and is
 known to the search.
 """

@@ -1,6 +1,6 @@
 """How often the interval of P99 holds the truth when requests are correlated.
 
-`python -m harness.stats.bed.coverage [REPLICATES]` prints the tables in docs/statistics.md.
+`python -m harness.stats.bed.coverage [REPLICATES]` prints the tables in docs/bench-stats.md.
 Requests are an AR(1) Gaussian copula: x = F(z), z_t = phi z_{t-1} + sqrt(1 - phi^2) e_t.
 """
 

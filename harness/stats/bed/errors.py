@@ -1,6 +1,6 @@
 """Whether the standard error of a cell's P99 is as wide as the cell's error.
 
-`python -m harness.stats.bed.errors [REPLICATES]` prints the tables in docs/statistics.md (4000
+`python -m harness.stats.bed.errors [REPLICATES]` prints the tables in docs/bench-stats.md (4000
 replicates unless said). Requests are independent. An error is log of the cell's P99 less log of the
 true one; it is held against the order statistic's own standard error and against the one that
 `cell_quantiles` gives, which is widened where too few values carry a finite interval.

@@ -1,6 +1,6 @@
 """What standard errors stated too small cost, and whether the detectable jump is detected.
 
-`python -m harness.stats.bed.limits [REPLICATES]` prints the tables in docs/statistics.md (5
+`python -m harness.stats.bed.limits [REPLICATES]` prints the tables in docs/bench-stats.md (5
 replicates a law unless said). Cells are spaced evenly over seven octaves.
 """
 

@@ -1,6 +1,6 @@
 """What looking often costs: how often an interval is ever wrong, and how many requests it takes.
 
-`python -m harness.stats.bed.stopping [REPLICATES]` prints the table in docs/statistics.md (200
+`python -m harness.stats.bed.stopping [REPLICATES]` prints the table in docs/bench-stats.md (200
 streams a row unless said). A stream of correlated requests (`harness.stats.bed.coverage`) is looked
 at from 200 requests to 20,000 in steps of 15 %, by three intervals of P99: the one for one look, on
 all requests and on their effective number, and the sequence. Who stops does so at the first look
