@@ -1,7 +1,7 @@
 """How often a comparison of two runs calls a regression that is none, and how often it sees one.
 
-`python -m harness.stats.bed.ratios [REPLICATES]` prints the table in docs/bench-stats.md. A run is 8
-cells of 4 segments; requests are the correlated ones of `harness.stats.bed.coverage`. Both runs
+`python -m harness.stats.bed.ratios [REPLICATES]` prints the table in docs/bench-stats.md. A run is
+8 cells of 4 segments; requests are the correlated ones of `harness.stats.bed.coverage`. Both runs
 come from one law, and the candidate's times are then multiplied: by 1 (nothing changed), by 1.1
 (the limit, in every cell: the most that is allowed), or in one cell of 8 only (a regression).
 `moved` is how much a run moves as a whole, in both runs: the standard deviation of a factor common
