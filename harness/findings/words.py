@@ -127,6 +127,8 @@ def axis_value(value: float) -> str:
 
 def where(item: Breakpoint) -> str:
     """`between 224 and 256 prompt tokens`, or what is known of it: an open bound stays open."""
+    if item.kind == "surface":
+        return _surface_place(item)
     low, high = item.low, item.high
     if low is not None and high is not None:
         if low == high:
@@ -212,7 +214,7 @@ def _predicate(item: Breakpoint) -> str:
             return f"{verb} in several similar steps {_span(item)}{by}: no single break"
         case "surface":
             by = f" by {size}" if size else ""
-            return f"changes regime{by} {_surface_place(item)}"
+            return f"changes regime{by} {where(item)}"
         case "kink":
             way = "downwards" if falls else "upwards"
             by = f", by {size} for each doubling" if size else ""

@@ -6,7 +6,15 @@ import pytest
 
 from harness.report.cells_csv import to_csv
 from harness.report.html import render_html
-from harness.report.schema import Report, Reproduce, TokenCounts, Verdict
+from harness.report.schema import (
+    Estimate,
+    Report,
+    Reproduce,
+    Round,
+    Surface,
+    TokenCounts,
+    Verdict,
+)
 from harness.report.summary import render_summary
 from tests.unit.report.make_report import (
     make_cell,
@@ -14,6 +22,7 @@ from tests.unit.report.make_report import (
     make_jump,
     make_report,
     make_run,
+    make_surface,
     make_validity,
 )
 from tests.unit.report.read_page import Page
@@ -63,7 +72,20 @@ def hostile_report(text: str) -> Report:
             make_jump(**jump, component=text, low=64.0, high=128.0),
             make_gradual(**jump),
             make_jump(axis=text, at={}, low=None, high=None, location=None),
+            make_surface(
+                axes=[text, "prompt_tokens"],
+                surface=Surface(
+                    form="half_plane",
+                    axes=[text, "prompt_tokens"],
+                    coefficients={
+                        text: Estimate(value=0.5, low=0.4, high=0.6),
+                        "prompt_tokens": Estimate(value=1.0, low=1.0, high=1.0),
+                        "level": Estimate(value=128.0, low=None, high=None),
+                    },
+                ),
+            ),
         ],
+        rounds=[Round(number=1, why=["grid"], cells=[text] * 200, n_requests=3)],
         comparison=make_report().comparison,
         reproduce=Reproduce(command=text, seed=1, environment={text: text}),
         caveats=[text],

@@ -2,7 +2,13 @@ import pytest
 
 from harness.report.schema import Reproduce
 from harness.report.summary import MAX_LINES, render_summary
-from tests.unit.report.make_report import make_grid_report, make_jump, make_report, make_validity
+from tests.unit.report.make_report import (
+    make_grid_report,
+    make_jump,
+    make_report,
+    make_surface_report,
+    make_validity,
+)
 from tests.unit.report.pages import REPORTS
 
 
@@ -79,3 +85,11 @@ def test_doubts_are_named() -> None:
     """A validity figure past its limit is in the summary."""
     text = render_summary(make_report(validity=make_validity(client_cpu_share=0.97)))
     assert "Doubts: Client CPU: 97 %." in text
+
+
+def test_a_surface_is_named_by_its_law() -> None:
+    """The row of a surface says its level with the interval, and the size says its rounds."""
+    text = render_summary(make_surface_report())
+    assert "surface beyond prompt tokens \u00d7 requests in flight = 2540 (2410 to 2660)" in text
+    assert "3 rounds" in text
+    assert "\u25c7 interval still wide" in text
