@@ -143,7 +143,11 @@ def plane_charts(report: Report) -> list[Chart]:
             lambda width, panel=panel: plane_chart.draw_plane(plane, panel, sizes[width]),  # type: ignore[misc]
             tuple(sizes),
             size="full" if len(shown) == 1 else "half",
-            captions=tuple(_caption(found, words.short_sentence) for found in panel.breaks),
+            captions=tuple(
+                _caption(found, words.short_sentence)
+                for found in panel.breaks
+                if i == 0 or found not in shown[i - 1].breaks  # said once for all its slices
+            ),
         )
         for i, panel in enumerate(shown)
     ]

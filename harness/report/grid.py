@@ -139,7 +139,10 @@ def _facet(
     found = tuple(
         b
         for b in report.breakpoints
-        if b.axis == axis and _holds(b.at, here) and b.at.get(words.FACTOR) in {None, *ran}
+        if b.axis == axis
+        and b.kind != "surface"  # of no one curve: the plane shows it
+        and _holds(b.at, here)
+        and b.at.get(words.FACTOR) in {None, *ran}
     )
     name = "" if features is None else words.path_label({words.FACTOR: features})
     return Facet(axis, fixed, paths, found, name)

@@ -1,7 +1,9 @@
 import pytest
 
 from harness.findings.finding import Estimate, Surface
+from harness.report.charts import curve_sets, plane_charts
 from harness.report.plane import Cut, build_plane, cut_of
+from harness.report.svg import drawing
 from tests.unit.report.make_report import (
     LEVEL,
     SURFACE,
@@ -92,3 +94,14 @@ def test_a_surface_elsewhere_is_not_drawn_here() -> None:
     plane = build_plane(make_surface_report(breakpoints=[make_surface(q=0.5)]), "p99")
     assert plane is not None
     assert not any(panel.cuts for panel in plane.panels)
+
+
+def test_a_surface_is_said_below_the_plane_and_not_below_each_curve() -> None:
+    """Its sentence stands under the picture that shows it, once, and under no curve."""
+    report = make_surface_report()
+    with drawing():
+        planes, curves = plane_charts(report), curve_sets(report)
+    said = [caption for chart in planes for caption in chart.captions]
+    assert len(said) == 1
+    assert "= 2540 (2410 to 2660)" in said[0]
+    assert not any(chart.captions for each in curves for chart in each.charts)
