@@ -13,6 +13,7 @@ from harness.findings.evidence import Evidence
 from harness.findings.finding import Cell
 from harness.findings.rules import RULES, Doubt
 from harness.findings.server_said import server_said
+from harness.findings.surfaces import find_surfaces
 from harness.findings.validity import judge_validity
 from harness.findings.verdict import judge
 from harness.findings.why import explain
@@ -85,7 +86,7 @@ def analyse(run: RunFolder, baseline: Path | None = None) -> Report:
     if reference is not None:
         before, _, cells_before = judge_cells(RunFolder.open(reference))
         compared = compare_runs(before, cells_before, evidence, cells)
-    breakpoints = find_breaks(evidence, cells)
+    breakpoints = [*find_breaks(evidence, cells), *find_surfaces(evidence, cells)]
     comparison = compare_paths(evidence, cells)
     return build_report(
         evidence=evidence,

@@ -180,10 +180,12 @@ class Surface(Part):
     """Where a quantile changes regime over several axes.
 
     The break is where prod(axis ** coefficient) = level. `coefficients` holds the exponent of each
-    of `axes` and the `level`; an exponent that the form fixes is its own interval.
+    of `axes` and the `level`; an exponent that the form fixes is its own interval. `change` is a
+    step across it, or a slope that changes there.
     """
 
     form: SurfaceForm
+    change: Literal["jump", "kink"] = "jump"
     axes: list[str]
     coefficients: dict[str, Estimate]
 

@@ -169,7 +169,8 @@ def _surface_law(surface: Surface) -> str:
 
 def relative_effect(item: Breakpoint, effect: float | None) -> float | None:
     """An effect as a relative change; a kink's, in log units per octave, for each doubling."""
-    if effect is None or item.kind != "kink":
+    is_kink = item.kind == "kink" or (item.surface is not None and item.surface.change == "kink")
+    if effect is None or not is_kink:
         return effect
     return math.expm1(min(effect, _LARGEST_LOG))
 

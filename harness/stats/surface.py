@@ -28,10 +28,8 @@ N_ANGLES: Final = 16
 """Of a free plane, between its two axes."""
 MOST_LEVELS: Final = 40
 """Places of a free plane that are tried."""
-PLAINER: Final = 4.0
-"""Gain that a form with one more freedom must bring to be preferred."""
 HELD: Final = 8.0
-"""Loss of gain up to which a level is not ruled out; set so that intervals hold by simulation."""
+"""Loss of score up to which a form, or a level of it, is not ruled out."""
 N_BOOTSTRAP: Final = 999
 POWER: Final = 0.84
 """Standard errors above the threshold at which 80 % are found."""
@@ -137,11 +135,11 @@ def find_surface(
     margins = (np.sqrt(gains) - np.sqrt(limits)[:, None]).min(axis=0)
     steps = np.array([plane.kind is SurfaceKind.JUMP for plane in planes])
     detectable = _detectable(columns[:, steps], nulls, limits)
-    best = _plainest(planes, gains.min(axis=0), margins)
-    if best is None:
+    if not (margins > 0).any():
         return Surface(detectable_effect=detectable, caveats=tuple(caveats))
+    scores = (gains - np.array([null.cost for null in nulls])[:, None]).max(axis=0)
     return _told(
-        planes, best, columns, nulls, gains.min(axis=0),
+        planes, _plainest(planes, scores), columns, nulls, scores,
         min_effect=min_effect, confidence=confidence, detectable=detectable, caveats=caveats,
     )  # fmt: skip
 
@@ -174,8 +172,8 @@ def _places(
     for below, above in inside[::step]:
         middle = (below + above) / 2
         yield _Plane(SurfaceKind.JUMP, form, axes, weights, below, middle, above)
-        if form is not Form.HALF_PLANE:
-            yield _Plane(SurfaceKind.KINK, form, axes, weights, below, middle, above)
+        for pivot in (below, middle):
+            yield _Plane(SurfaceKind.KINK, form, axes, weights, below, pivot, above)
 
 
 def _side(z: Array, plane: _Plane) -> Array:
@@ -185,16 +183,19 @@ def _side(z: Array, plane: _Plane) -> Array:
     return np.where(beyond > 0, 1.0, 0.0)
 
 
-def _plainest(planes: list[_Plane], gains: Array, margins: Array) -> int | None:
-    """The best plane of the plainest form that is about as good as the best of all."""
-    best: int | None = None
+def _plainest(planes: list[_Plane], scores: Array) -> int:
+    """The best plane of the plainest form that the data leave.
+
+    That there is a break was tested over all forms together; which law it follows is another
+    question, and a free plane has hundreds of places to fit by chance. A score is what a plane and
+    the family that describes the rest best leave unexplained, with the sign turned.
+    """
     for form in ORDER:
         mine = np.array([plane.form is form for plane in planes])
-        candidates = np.where(mine & (margins > 0), gains, -np.inf)
-        k = int(candidates.argmax())
-        if candidates[k] > -np.inf and (best is None or gains[k] > gains[best] + PLAINER):
-            best = k
-    return best
+        k = int(np.where(mine, scores, -np.inf).argmax())
+        if mine[k] and scores[k] >= scores.max() - HELD:
+            return k
+    raise AssertionError("the best of all has a form")
 
 
 def _told(
@@ -202,7 +203,7 @@ def _told(
     best: int,
     columns: Array,
     nulls: list[SurfaceNull],
-    gains: Array,
+    scores: Array,
     *,
     min_effect: float,
     confidence: float,
@@ -223,8 +224,8 @@ def _told(
         )  # fmt: skip
     alike = [
         each
-        for each, gain in zip(planes, gains.tolist(), strict=True)
-        if _law(each) == _law(plane) and gain > gains[best] - HELD
+        for each, score in zip(planes, scores.tolist(), strict=True)
+        if _law(each) == _law(plane) and score > scores[best] - HELD
     ]
     told = math.expm1 if plane.kind is SurfaceKind.JUMP else float
     return Surface(

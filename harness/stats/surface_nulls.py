@@ -39,6 +39,12 @@ class SurfaceNull:
     name: str
     project: Array
     target: Array
+    n_free: int
+
+    @property
+    def cost(self) -> float:
+        """What it leaves unexplained, and twice its freedoms: less is a better description."""
+        return float(self.target @ self.target) + 2 * self.n_free
 
     def gains(self, columns: Array) -> Array:
         """Twice the gain in log likelihood of each column, (K,)."""
@@ -112,7 +118,7 @@ def _powers(z: Array, degree: int) -> Array:
 def _linear(name: str, basis: Array, y: Array, se: Array) -> SurfaceNull:
     """The family of a basis: everything orthogonal to it, in standard errors."""
     complement = _complement(basis / se[:, None])
-    return SurfaceNull(name, complement / se, complement @ (y / se))
+    return SurfaceNull(name, complement / se, complement @ (y / se), len(y) - len(complement))
 
 
 def _mixture(z: Array, y: Array, se: Array) -> SurfaceNull | None:
@@ -135,7 +141,8 @@ def _mixture(z: Array, y: Array, se: Array) -> SurfaceNull | None:
         return None
     tangent = active / fitted[:, None]
     complement = _complement(tangent / se[:, None])
-    return SurfaceNull("mixture", complement / se, complement @ ((y - np.log(fitted)) / se))
+    target = complement @ ((y - np.log(fitted)) / se)
+    return SurfaceNull("mixture", complement / se, target, len(y) - len(complement))
 
 
 def _costs(z: Array) -> Array:
@@ -162,7 +169,8 @@ def _costs(z: Array) -> Array:
     ]
     queues = [load / (1 - load) for load in loads]
     columns = np.column_stack([np.ones(len(z)), *single, *pairs, *queues])
-    scaled: Array = columns / columns.max(axis=0)
+    largest = columns.max(axis=0)
+    scaled: Array = columns / np.where(largest > 0, largest, 1.0)
     return scaled
 
 
