@@ -19,6 +19,7 @@ from harness.stats.refine import points_between, suspect_gap
 MAX_ROUNDS: Final = 12
 """A look at the cells each: more tell little and cost a start of the server."""
 SHARP: Final = frozenset({"jump", "kink", "both"})
+STEPS: Final = frozenset({"jump", "both"})
 WHOLE: Final = frozenset({"prompt_tokens", "cot_depth", "concurrency"})
 """Axes of whole numbers."""
 MARGIN: Final = 1.1
@@ -52,7 +53,7 @@ def _refining(
         curve = [cell for cell in cells if _is_on(cell, found)]
         if any(evidence.segments_for(cell.id, "confirm") for cell in curve):
             continue  # asked once: to ask again until it says yes would be no confirmation
-        if found.kind in SHARP:
+        if found.kind in SHARP or found.kind == "gradual":  # coarse cells cannot tell them apart
             yield from _placing(evidence, curve, found)
         elif found.kind == "none" and not _is_seen(evidence, found):
             yield from _searching(evidence, curve, found.axis)
@@ -63,7 +64,7 @@ def _placing(evidence: Evidence, curve: Sequence[Cell], found: Breakpoint) -> It
     span = (found.low or 0.0, found.high or 0.0)
     points = _points(evidence, curve, found.axis, span)
     yield from _at(curve, found.axis, points, "refine")
-    if points or found.kind == "kink":  # a change of slope shows in no two cells
+    if points or found.kind not in STEPS:  # only a step shows in two cells
         return
     for cell in borders(curve, found):
         yield Wish(factors=cell.factors, n=_typical(curve), why="confirm")
