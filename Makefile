@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help setup demo test truth fuzz accuracy check interop fmt clean crash bench-kernels bench-server bench-exporters
+.PHONY: help setup demo test truth fuzz accuracy check interop fmt clean crash bench-kernels bench-server bench-exporters bench-stats-speed
 
 help:  ## what can be done
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -48,6 +48,9 @@ bench-server: setup  ## what serving costs beside the work itself, as ratios wit
 
 bench-exporters: setup  ## what watching costs: exporters, and the run that is watched (about 20 minutes)
 	@$(BIN)/python -m tools.bench_exporters
+
+bench-stats-speed: setup  ## what intervals and the stopping rule cost beside a sort of the same values (about a minute)
+	@$(BIN)/python -m tools.bench_stats_speed
 
 interop: setup  ## build llama-cpp-python's server (10 minutes the first time) and measure it
 	@bash tools/interop.sh "$(PYTHON)"

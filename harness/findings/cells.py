@@ -27,8 +27,8 @@ from harness.metrics.steps import step_rows
 from harness.metrics.throughput import rate_rps, segment_seconds, sent_rps
 from harness.plan.plan import Cell as PlannedCell
 from harness.stats.attribution import rank_components
-from harness.stats.ess import indicator_ess
-from harness.stats.quantile_ci import QuantileInterval, quantile_interval
+from harness.stats.cell_intervals import cell_intervals
+from harness.stats.quantile_ci import QuantileInterval
 from harness.stats.stopping import State, Stop
 
 QUANTILES: tuple[tuple[Quantile, float], ...] = (("p50", 0.5), ("p90", 0.9), ("p99", 0.99))
@@ -70,7 +70,7 @@ def _summarise(planned: PlannedCell, evidence: Evidence, doubts: Sequence[Doubt]
         metrics[metric] = _estimates(segments, analysis.confidence)
     main = metric_segments(rows, analysis.metric)
     stop = judge_enough(evidence, planned)
-    interval = _interval(main, analysis.q, analysis.confidence) if main else None
+    interval = cell_intervals(main, [analysis.q], analysis.confidence)[0] if main else None
     if stop is not None:
         interval = stop.interval
         caveats += [caveat.text for caveat in stop.caveats] + _missing(evidence, stop)
@@ -103,13 +103,10 @@ def _summarise(planned: PlannedCell, evidence: Evidence, doubts: Sequence[Doubt]
     )
 
 
-def _interval(segments: Sequence[np.ndarray], q: float, confidence: float) -> QuantileInterval:
-    size = indicator_ess(segments, q)
-    return quantile_interval(np.concatenate(segments), q, confidence, size.n_effective)
-
-
 def _estimates(segments: Sequence[np.ndarray], confidence: float) -> dict[Quantile, Estimate]:
-    return {name: _estimate(_interval(segments, q, confidence)) for name, q in QUANTILES}
+    names, levels = zip(*QUANTILES, strict=True)
+    found = cell_intervals(segments, levels, confidence)
+    return dict(zip(names, map(_estimate, found), strict=True))
 
 
 def _estimate(interval: QuantileInterval) -> Estimate:

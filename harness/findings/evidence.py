@@ -179,6 +179,7 @@ def by_segment(rows: pd.DataFrame, values: NDArray[np.float64]) -> list[NDArray[
     Shapes: values (len(rows),).
     """
     finite = np.isfinite(values)
-    number = rows.groupby(list(STRETCH), sort=False).ngroup().to_numpy()
+    codes = [pd.factorize(rows[name])[0] for name in STRETCH]
+    number = pd.factorize(codes[0] * (codes[1].max(initial=0) + 1) + codes[1])[0]
     parts = [values[(number == n) & finite] for n in range(number.max(initial=-1) + 1)]
     return [part for part in parts if part.size]

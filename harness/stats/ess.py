@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from harness.stats.quantile_ci import finite_or_inf, require_share
+from harness.stats.quantile_ci import finite_or_inf, quantile_rank, require_share
 
 MIN_EXCEEDANCES = 30
 MAX_LAG = 2000
@@ -64,11 +64,21 @@ def indicator_ess(segments: Sequence[ArrayLike], q: float) -> EffectiveSize:
         msg = "segments: got none, allowed at least one"
         raise ValueError(msg)
     values = np.concatenate(parts)
-    n = values.size
-    indicator_q = min(q, max(0.5, 1 - MIN_EXCEEDANCES / n))
-    threshold = _order_statistic(values, indicator_q)
-    lengths = np.array([part.size for part in parts])
-    tau = _autocorrelation_time(values > threshold, lengths)
+    level = indicator_level(values.size, q)
+    return ess_above(parts, _order_statistic(values, level), level)
+
+
+def indicator_level(n: int, q: float) -> float:
+    """The highest quantile, at most `q`, that `n` values exceed 30 times; the median at least."""
+    return min(q, max(0.5, 1 - MIN_EXCEEDANCES / n))
+
+
+def ess_above(
+    parts: Sequence[NDArray[np.float64]], threshold: float, indicator_q: float
+) -> EffectiveSize:
+    """Effective size by the exceedances of a threshold, the value of quantile `indicator_q`."""
+    tau = _autocorrelation_time([part > threshold for part in parts])
+    n = sum(part.size for part in parts)
     return EffectiveSize(n=n, n_effective=n / tau, tau=tau, indicator_q=indicator_q)
 
 
@@ -78,29 +88,26 @@ def indicator_threshold(segments: Sequence[ArrayLike], size: EffectiveSize) -> f
 
 
 def _order_statistic(values: NDArray[np.float64], q: float) -> float:
-    rank = min(values.size, max(1, math.ceil(q * values.size - 1e-9)))
+    rank = quantile_rank(values.size, q)
     return float(np.partition(values, rank - 1)[rank - 1])
 
 
-def _autocorrelation_time(hit: NDArray[np.bool_], lengths: NDArray[np.int64]) -> float:
+def _autocorrelation_time(segments: Sequence[NDArray[np.bool_]]) -> float:
     """Geyer's initial monotone sum over lag pairs, at least 1."""
-    n = hit.size
-    mean = float(hit.mean())
+    lengths = np.array([hit.size for hit in segments])
+    n, n_hits = int(lengths.sum()), sum(int(np.count_nonzero(hit)) for hit in segments)
+    mean = n_hits / n
     variance = mean * (1 - mean)
     if variance == 0:
         return 1.0
-    ends = np.cumsum(lengths)
-    segment = np.repeat(np.arange(lengths.size), lengths)
-    at = np.flatnonzero(hit)
-    room = ends[segment[at]] - at  # lags below `room` stay inside the segment
-    past = at - (ends - lengths)[segment[at]]  # lags up to `past` reach back inside it
     last = min(int(lengths.max()) // 2, MAX_LAG)
+    laid = _laid_out(segments, last + 1)
+    at_edge = _hits_at_edges(segments, last + 1)
 
     def correlation(lag: int) -> float:
         pairs = int(np.maximum(lengths - lag, 0).sum())
-        ahead = at[room > lag]
-        both = np.count_nonzero(hit[ahead + lag])
-        single = ahead.size + np.count_nonzero(past >= lag)
+        both = np.count_nonzero(laid[lag:] & laid[:-lag])
+        single = 2 * n_hits - int(at_edge[lag])
         return (both - mean * single + mean * mean * pairs) / (pairs * variance)
 
     total, previous = 0.0, math.inf
@@ -111,3 +118,18 @@ def _autocorrelation_time(hit: NDArray[np.bool_], lengths: NDArray[np.int64]) ->
         previous = min(previous, pair)
         total += previous
     return min(float(n), max(1.0, 2 * total - 1))
+
+
+def _laid_out(segments: Sequence[NDArray[np.bool_]], gap: int) -> NDArray[np.bool_]:
+    """All segments in one row with so much room between them that no lag reaches across."""
+    room = np.zeros(gap, dtype=bool)
+    return np.concatenate([piece for hit in segments for piece in (hit, room)])
+
+
+def _hits_at_edges(segments: Sequence[NDArray[np.bool_]], last: int) -> NDArray[np.int64]:
+    """Hits among a segment's first `lag` values and among its last, summed, by lag 0..last."""
+    found = np.zeros(last + 1, dtype=np.int64)
+    for hit in segments:
+        for edge in (hit[:last], hit[::-1][:last]):
+            found[1 : edge.size + 1] += edge
+    return np.cumsum(found)

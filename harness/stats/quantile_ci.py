@@ -105,7 +105,7 @@ def interval_of_ranks(
     lower, upper = ranks
     low_rank = math.floor(lower * (n + 1) / (m + 1)) if lower else 0
     high_rank = min(n, math.ceil(upper * n / m)) if upper <= m else n + 1
-    rank = min(n, max(1, math.ceil(q * n - 1e-9)))
+    rank = quantile_rank(n, q)
     value, low, high = _order_statistics(sample, rank, low_rank, high_rank)
     is_open = lower == 0 or upper > m
     n_needed = math.ceil(needed * n / m) if is_open else None
@@ -121,6 +121,11 @@ def interval_of_ranks(
         n_needed=n_needed,
         caveats=_caveats(value, low, high, n, n_effective, n_needed),
     )
+
+
+def quantile_rank(n: int, q: float) -> int:
+    """Rank ceil(q n) of the order statistic that is quantile `q` of `n` values; 1-based."""
+    return min(n, max(1, math.ceil(q * n - 1e-9)))
 
 
 @lru_cache(maxsize=4096)
