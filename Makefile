@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help setup demo test truth fuzz accuracy check interop fmt clean crash bench-kernels bench-server bench-exporters bench-stats-speed
+.PHONY: help setup demo test truth fuzz accuracy check interop fmt clean crash bench-kernels bench-server bench-exporters bench-stats-speed bench-stats
 
 help:  ## what can be done
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -45,6 +45,11 @@ check: setup  ## format, lint, types, import contracts: what CI runs after the t
 
 bench-server: setup  ## what serving costs beside the work itself, as ratios within one run (about 20 minutes)
 	@$(BIN)/python -m tools.bench_server
+
+BENCH_MINUTES ?= 90
+
+bench-stats: setup  ## scores of the intervals and of looking often on planted truths (at most 90 minutes; killed, it goes on)
+	@$(BIN)/python -m harness.stats.bed --minutes $(BENCH_MINUTES)
 
 bench-exporters: setup  ## what watching costs: exporters, and the run that is watched (about 20 minutes)
 	@$(BIN)/python -m tools.bench_exporters

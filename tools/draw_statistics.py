@@ -12,7 +12,7 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from harness.base.rng import generator
-from harness.stats.bed.stopping import PLANNED
+from harness.stats.bed.tasks.stopping import PLANNED
 from harness.stats.breakpoints import Breakpoint, find_breakpoint
 from harness.stats.confidence_sequence import sequential_interval
 from harness.stats.quantile_ci import QuantileInterval, quantile_interval

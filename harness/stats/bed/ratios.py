@@ -1,7 +1,7 @@
 """How often a comparison of two runs calls a regression that is none, and how often it sees one.
 
 `python -m harness.stats.bed.ratios [REPLICATES]` prints the table in docs/bench-stats.md. A run is
-8 cells of 4 segments; requests are the correlated ones of `harness.stats.bed.coverage`. Both runs
+8 cells of 4 segments; requests are the correlated ones of `harness.stats.bed.marginals`. Both runs
 come from one law, and the candidate's times are then multiplied: by 1 (nothing changed), by 1.1
 (the limit, in every cell: the most that is allowed), or in one cell of 8 only (a regression).
 `moved` is how much a run moves as a whole, in both runs: the standard deviation of a factor common
@@ -13,20 +13,22 @@ from collections.abc import Callable
 from dataclasses import astuple, dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from scipy.special import ndtr
 
 from harness.base.rng import generator
-from harness.stats.bed.coverage import MARGINALS, SEED, copula
+from harness.stats.bed.marginals import MARGINALS, Array, copula
 from harness.stats.bed.score import print_head, print_row, share
+from harness.stats.bed.task import SEED
 from harness.stats.ratio import quantile_ratios
 
-Array = NDArray[np.float64]
 CELLS, SEGMENTS = 8, 4
 LIMIT = 1.1
 SLOWER = (1.25, 1.5, 2.0)
 LAWS: dict[str, Callable[[Array], Array]] = {
     "log-normal 0.1": lambda z: np.exp(0.1 * z),
-    **MARGINALS,
+    "log-normal 0.6": MARGINALS["log-normal 0.6"],
+    "Pareto 2.2": lambda z: ndtr(-z) ** (-1 / 2.2),
+    "two modes": MARGINALS["slow 1.5 % x 6"],
 }
 
 

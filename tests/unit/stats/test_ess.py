@@ -2,7 +2,9 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from harness.stats.bed.coverage import copula, measure
+from harness.stats.bed.marginals import copula
+from harness.stats.bed.task import score
+from harness.stats.bed.tasks import TASKS
 from harness.stats.ess import indicator_ess
 from tests.oracles import stats_oracle
 
@@ -52,8 +54,9 @@ def test_refusals(parts: list[list[float]]) -> None:
         indicator_ess(parts, 0.99)
 
 
-@pytest.mark.parametrize(("marginal", "phi"), [("log-normal 0.6", 0.9), ("two modes", 0.6)])
+@pytest.mark.parametrize(("marginal", "phi"), [("log-normal 0.6", 0.9), ("slow 1.5 % x 6", 0.6)])
 def test_coverage_of_correlated_values(marginal: str, phi: float) -> None:
     """Rank intervals on the effective size hold at least 93 % at n = 1,000 (alpha 1e-3)."""
-    held, _, _ = measure(marginal, 1000, phi, 300)
+    held, n = score(TASKS["intervals"], (marginal, phi, 1000), range(300))["tailbreak"]
+    assert n == 300
     assert held >= binom.ppf(1e-3, 300, 0.93)

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from harness.base.rng import generator
-from harness.stats.bed.coverage import copula
+from harness.stats.bed.marginals import copula
 from harness.stats.stationarity import Trend, stationarity, warm_up
 
 Q = 0.99

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from harness.base.rng import generator
-from harness.stats.bed.coverage import copula
+from harness.stats.bed.marginals import copula
 from harness.stats.caveat import CaveatKind
 from harness.stats.stopping import Agreement, State, Stop, judge_cell
 
