@@ -78,3 +78,11 @@ def test_rows_depend_on_the_seed_only() -> None:
     first, again = (draw_rows(bed, generator(7, "rows")).t_done for _ in range(2))
     np.testing.assert_array_equal(first, again)
     assert not np.array_equal(first, draw_rows(bed, generator(8, "rows")).t_done)
+
+
+def test_who_arrives_in_a_stall_goes_on_at_its_end() -> None:
+    """Of those that wait, the ones that arrived during one stall begin at the same moment."""
+    rows = draw_rows(Bed(n_per_start=4000, has_stalls=True), generator(4, "rows"))
+    begin = (rows.t_send + rows.parts["queue"])[rows.parts["queue"] > 0]
+    _, alike = np.unique(np.round(begin, 6), return_counts=True)
+    assert int((alike >= 5).sum()) >= 1

@@ -72,6 +72,16 @@ def test_a_torn_line_and_other_code_do_not_count(tmp_path: Path) -> None:
     assert Results(path, "other").of("coin", (0.2,)) == (0, {})
 
 
+def test_a_range_counts_once(tmp_path: Path) -> None:
+    """Two runs that kept the same range in one file do not count it twice."""
+    path = tmp_path / "r.jsonl"
+    for results in (Results(path, "code"), Results(path, "code")):
+        results.done.clear()
+        results.append("coin", (0.2,), range(10), {"heads": (2.0, 10)})
+    assert path.read_bytes().count(b'"first": 0') == 2
+    assert Results(path, "code").of("coin", (0.2,)) == (10, {"heads": (2.0, 10)})
+
+
 def test_a_killed_run_goes_on(tmp_path: Path) -> None:
     """After kill -9 the lines that were there stay first, and the figures are those of one run."""
     keep = tmp_path / "killed.jsonl"
