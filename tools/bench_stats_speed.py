@@ -20,7 +20,7 @@ import pandas as pd
 from harness.base.rng import generator
 from harness.findings.evidence import by_segment
 from harness.metrics.latency import ttft_s
-from harness.stats.bed.coverage import Array, copula
+from harness.stats.bed.marginals import Array, copula
 from harness.stats.cell_intervals import cell_intervals
 from harness.stats.stopping import judge_cell
 from tools.bench_server.table import Table

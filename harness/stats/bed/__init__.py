@@ -2,5 +2,5 @@
 
 `marginals` and `rows` draw requests whose truth is known, `peers` are intervals as others make
 them, `tasks` score estimators case by case; `python -m harness.stats.bed` runs them. `breaks`,
-`errors`, `limits`, `ratios` and `attribution` are scripts that print their own tables.
+`errors`, `limits`, `ratios`, `attribution` and `surfaces` are scripts that print their own tables.
 """

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from harness.base.rng import generator
-from harness.stats.bed.coverage import SEED, Array
+from harness.stats.bed.marginals import Array
 from harness.stats.bed.score import print_head, print_row, share
+from harness.stats.bed.task import SEED
 from harness.stats.surface import Form, Surface, SurfaceKind, find_surface
 
 Law = Callable[[Array, Array], Array]

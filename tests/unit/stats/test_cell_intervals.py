@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from harness.stats.bed.coverage import copula
+from harness.stats.bed.marginals import copula
 from harness.stats.cell_intervals import cell_intervals
 from harness.stats.ess import indicator_ess
 from harness.stats.quantile_ci import quantile_interval
