@@ -31,8 +31,6 @@ def plan_next_round(folder: "RunFolder") -> bool:
     from harness.records.about import read_about
 
     evidence, _, cells = judge_cells(folder)
-    if not evidence.scenario.has_rounds:
-        return False
     wishes = next_wishes(evidence, cells, find_breaks(evidence, cells))
     if not wishes:
         return False

@@ -204,6 +204,8 @@ def _further_rounds(
     from harness.cli.rounds import plan_next_round
     from harness.load import session as sessions
 
+    if not scenario.has_rounds:
+        return code
     options = server_options(scenario, str(folder.path / "scenario.json"))
     while code != ExitCode.INPUT_OR_SETUP and is_complete(folder) and plan_next_round(folder):
         with server(scenario, options, metrics) as url:

@@ -6,7 +6,7 @@ import signal
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NoReturn, Protocol
+from typing import Any, Final, NoReturn, Protocol
 
 import gevent
 from gevent import get_hub
@@ -24,6 +24,7 @@ from harness.records.run import RunFolder
 from harness.scenario.baseline import require_baseline
 
 PARENT_PERIOD_S = 0.5
+ONE_ROUND: Final = "[stop] and [refine] go in rounds: Locust sends the first, tailbreak run all"
 
 
 class RequestFailed(Exception):  # noqa: N818  shown in Locust's failure table
@@ -91,6 +92,8 @@ def new_session(options: Any, host: str | None) -> tuple[Session, str]:
     scenario = read_given(options.scenario)
     url = target_of(scenario, options.scenario, host)
     against = require_baseline(baseline, scenario)
+    if scenario.has_rounds:
+        sys.stderr.write(f"{options.scenario}: {ONE_ROUND}\n")
     run = prepare(scenario, url, Path(options.runs_dir))
     command = shlex.join(["locust", *sys.argv[1:]])
     run.write_json("run.json", {**read_about(run), "command": command, **against})

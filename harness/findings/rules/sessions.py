@@ -9,7 +9,7 @@ def check(evidence: Evidence) -> list[Doubt]:
     """How many sessions, what a session cut in two, and in what the later ones differ."""
     sessions = evidence.sessions
     if len(sessions) < 2:
-        return []
+        return _one_round(evidence)
     rest = [*_environments(evidence), *_targets(evidence)]
     n_rounds = 1 + len(evidence.rounds)
     if n_rounds > 1 and not evidence.run.get("is_bundled"):
@@ -24,6 +24,13 @@ def check(evidence: Evidence) -> list[Doubt]:
         cut = "1 segment was cut" if n_cut == 1 else f"{n_cut} segments were cut"
         text += f"; {cut}, each part measured after a warm-up of its own"
     return [Doubt(text=text), *rest]
+
+
+def _one_round(evidence: Evidence) -> list[Doubt]:
+    """Locust makes its report in the load's own process and sends the first round only."""
+    is_first = evidence.scenario.has_rounds and evidence.run.get("command", "").startswith("locust")
+    text = "[stop] and [refine] go in rounds: Locust sends the first, tailbreak run all"
+    return [Doubt(text=text)] if is_first else []
 
 
 def _environments(evidence: Evidence) -> list[Doubt]:

@@ -1,10 +1,12 @@
 """Runs in rounds: what is wished for next, and what it leads to on laws that are known."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from harness.findings.rules import sessions
 from harness.plan.rounds import n_budget
 from harness.scenario.read import validate_scenario
 from harness.scenario.schema import Scenario
@@ -127,3 +129,12 @@ def test_the_same_records_give_the_same_run(refined: Played) -> None:
     again = play(scenario(refine={"within_octaves": WITHIN}), jump)
     assert again.evidence.plan == refined.evidence.plan
     assert again.breakpoints == refined.breakpoints
+
+
+def test_a_locust_run_is_told_to_be_one_round() -> None:
+    """By the command that made it; a run in rounds, and one without, are not."""
+    played = play(scenario(400, stop={"half_width": 0.3}), smooth)
+    one = {**played.evidence.run, "sessions": [{"number": 1}], "rounds": []}
+    by_locust = replace(played.evidence, run={**one, "command": "locust -f grid.py"})
+    assert ["Locust sends the first" in each.text for each in sessions.check(by_locust)] == [True]
+    assert sessions.check(replace(by_locust, run={**one, "command": "tailbreak"})) == []
