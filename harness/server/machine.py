@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Final
 
 POWERCAP: Final = Path("/sys/class/powercap")
+POWERCAP_VARIABLE: Final = "TAILBREAK_POWERCAP"
+"""Where the host's zones are, in a container that has them elsewhere."""
 
 
 def private_bytes(pid: int) -> int | None:
@@ -25,7 +27,8 @@ class Energy:
     `max_energy_range_uj` and begins anew.
     """
 
-    def __init__(self, folder: Path = POWERCAP) -> None:
+    def __init__(self, folder: Path | None = None) -> None:
+        folder = folder or Path(os.environ.get(POWERCAP_VARIABLE) or POWERCAP)
         self._zones = {
             zone: _read_number(zone / "energy_uj") for zone in sorted(folder.glob("intel-rapl:*"))
         }
