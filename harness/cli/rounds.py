@@ -11,11 +11,6 @@ import typer
 if TYPE_CHECKING:
     from harness.records.run import RunFolder
 
-WHY = {
-    "precision": "narrower intervals", "refine": "the break's place",
-    "power": "whether there is a break", "confirm": "the break on a fresh start",
-}  # fmt: skip
-
 
 def plan_next_round(folder: "RunFolder") -> bool:
     """Append the next round to the run's plan, and say what it is for; False without one.
@@ -29,6 +24,7 @@ def plan_next_round(folder: "RunFolder") -> bool:
     from harness.plan.codec import plan_to_json
     from harness.plan.rounds import extend_plan
     from harness.records.about import read_about
+    from harness.report.round_table import WHY
 
     evidence, _, cells = judge_cells(folder)
     wishes = next_wishes(evidence, cells, find_breaks(evidence, cells))
