@@ -38,11 +38,14 @@ def trace(
 
     Example: tailbreak trace profile.sqlite kernels.csv --json told.json
     """
+    from harness.cli.file_bar import file_bar
     from harness.importers.profile_file import read_profile
 
     check_folder("--json", json_file)
     check_folder("--png", png)
-    tell([read_profile(file) for file in files], json_file, png)
+    with file_bar(files) as begin:
+        profiles = [read_profile(file, begin(file)) for file in files]
+    tell(profiles, json_file, png)
 
 
 def tell(files: "list[Profile | KernelCounters]", json_file: Path | None, png: Path | None) -> None:

@@ -1,30 +1,30 @@
 """A Chrome trace, event by event, without ever holding the file: gigabytes are usual.
 
-Knows the format and nothing of who wrote it (`harness.importers.torch_trace` does). Everything is
-bounded: the text, one value, and the depth of nesting.
+Knows the format and nothing of who wrote it (`harness.importers.torch_trace` does). One value and
+the depth of nesting are bounded; the text is by whoever opens it (`harness.importers.unpacked`).
 Source: Trace Event Format (JSON object and JSON array form).
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import IO, Any, Final
 
 from harness.base.errors import RecordError
 
-MOST_CHARACTERS: Final = 8 << 30
 MOST_OF_A_VALUE: Final = 16 << 20
 CHUNK: Final = 1 << 20
-_SPACE: Final = " \t\r\n"
+_SPACE: Final = re.compile(r"[ \t\r\n]*")
 _EVENTS: Final = "traceEvents"
 
 
 def read_events(text: IO[str], file: str, head: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield every event; what else the object holds is in `head` once the last was taken.
+    """Yield every event; what the object holds under `head`'s keys is there after the last one.
 
     Raises:
-        RecordError: no such JSON, or more than is allowed.
+        RecordError: no such JSON, or a value that is too long.
     """
     scanner = _Scanner(text, file)
     if scanner.take("["):
@@ -41,7 +41,9 @@ def read_events(text: IO[str], file: str, head: dict[str, Any]) -> Iterator[dict
         if key == _EVENTS and scanner.take("["):
             yield from scanner.items()
         else:
-            head[str(key)] = scanner.value()
+            value = scanner.value()
+            if str(key) in head:
+                head[str(key)] = value
         if scanner.take("}"):
             return
         if not scanner.take(","):
@@ -111,8 +113,8 @@ class _Scanner:
 
     def _skip_space(self) -> None:
         while True:
-            while self._at < len(self._buffer) and self._buffer[self._at] in _SPACE:
-                self._at += 1
+            passed = _SPACE.match(self._buffer, self._at)
+            self._at = passed.end() if passed is not None else self._at
             if self._at < len(self._buffer) or self._is_over:
                 return
             self._fill()
@@ -120,8 +122,6 @@ class _Scanner:
     def _fill(self) -> None:
         """Read on; twice what is held, so that a long value is not tried too often."""
         self._n_passed += self._at
-        if self._n_passed > MOST_CHARACTERS:
-            raise self.problem(f"more than {MOST_CHARACTERS:,} characters; profile fewer steps")
         held = self._buffer[self._at :]
         more = self._text.read(max(CHUNK, len(held)))
         self._is_over = not more

@@ -6,7 +6,7 @@ import csv
 import gzip
 import io
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import IO, Final
 from harness.base.errors import RecordError, SetupError
 from harness.importers import nsight_compute, nsight_systems, nsight_systems_csv, torch_trace
 from harness.importers.csv_table import LONGEST_LINE, MOST_PREAMBLE
+from harness.importers.unpacked import Unpacked
 from harness.records.kernel_counters import KernelCounters
 from harness.records.profile import Profile
 
@@ -25,17 +26,20 @@ KINDS: Final = (
 _GZIP: Final = b"\x1f\x8b"
 _SQLITE: Final = b"SQLite format 3\0"
 _HEAD: Final = 4096
+_BUFFER: Final = 1 << 20
 
 
-def read_profile(path: Path) -> Profile | KernelCounters:
-    """Read one file.
+def read_profile(
+    path: Path, passed: Callable[[int], object] = lambda _: None
+) -> Profile | KernelCounters:
+    """Read one file; `passed` hears how many of its bytes are behind, as they are.
 
     Raises:
         RecordError: it is not there, is of no known kind, or is broken.
         SetupError: it must be exported first; the message says how.
     """
     try:
-        with _opened(path) as (head, text):
+        with _opened(path, passed) as (head, text):
             if path.suffix in {".nsys-rep", ".qdrep", ".qdstrm"}:
                 raise SetupError(
                     f"{path}: Nsight Systems' own format; export it: "
@@ -76,12 +80,14 @@ def _columns(text: IO[str]) -> set[str]:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[tuple[bytes, IO[str]]]:
+def _opened(path: Path, passed: Callable[[int], object]) -> Iterator[tuple[bytes, IO[str]]]:
     """Its first bytes and its text, unpacked where it is packed."""
     with path.open("rb") as raw:
         is_packed = raw.read(2) == _GZIP
         raw.seek(0)
         with gzip.open(raw) if is_packed else raw as plain:
-            head = plain.read(_HEAD)
-            plain.seek(0)
-            yield head, io.TextIOWrapper(plain, encoding="utf-8-sig", errors="replace", newline="")
+            bounded = io.BufferedReader(Unpacked(plain, raw, passed), _BUFFER)
+            head = bounded.read(_HEAD)
+            bounded.seek(0)
+            text = io.TextIOWrapper(bounded, encoding="utf-8-sig", errors="replace", newline="")
+            yield head, text

@@ -40,7 +40,7 @@ def read_torch_trace(text: IO[str], file: str) -> Profile:
     Raises:
         RecordError: no such trace, or more than `MOST_EVENTS` events that matter.
     """
-    head: dict[str, Any] = {}
+    head: dict[str, Any] = dict.fromkeys(("distributedInfo", "baseTimeNanoseconds"))
     events: list[Event] = []
     spans: list[Event] = []
     n_broken = 0

@@ -1,6 +1,8 @@
 """Profilers' files as a stranger reads them; those of torch come from real ranks over gloo."""
 
 import json
+import os
+import pty
 import subprocess
 from pathlib import Path
 
@@ -88,6 +90,24 @@ def test_names_from_a_file_cannot_write_on_the_terminal(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "[red]evil" in done.stdout
     assert "\x1b" not in done.stdout
+
+
+def test_a_bar_is_there_only_where_someone_watches(tmp_path: Path) -> None:
+    """On a terminal each file's name comes and goes on stderr; elsewhere nothing does."""
+    trace = tmp_path / "[bold]rank.json"
+    trace.write_text('{"traceEvents": []}')
+    assert tailbreak("trace", str(trace)).stderr == ""
+    master, terminal = pty.openpty()
+    done = subprocess.run(
+        command("trace", str(trace)), stdout=subprocess.PIPE, stderr=terminal, check=True,
+        timeout=300, env={**os.environ, "TERM": "xterm", "COLUMNS": "100"},
+    )  # fmt: skip
+    os.close(terminal)
+    shown = os.read(master, 1 << 16).decode()
+    os.close(master)
+    assert "[bold]rank.json" in shown
+    assert "100%" in shown
+    assert b"rank.json: no event" in done.stdout
 
 
 @pytest.mark.parametrize(
