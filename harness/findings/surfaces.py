@@ -108,9 +108,10 @@ def _find(evidence: Evidence, sheet: _Sheet, confidence: float) -> Breakpoint | 
 def _surface(axes: list[str], found: stats_surface.Surface) -> Surface:
     assert found.kind is not None
     assert found.form is not None
+    is_fixed = found.form is not stats_surface.Form.HALF_PLANE  # a free plane's are the best tried
     exponents = {
-        name: Estimate(value=weight, low=weight, high=weight)
-        for name, weight in zip(axes, found.weights, strict=True)
+        name: Estimate(value=w, low=w if is_fixed else None, high=w if is_fixed else None)
+        for name, w in zip(axes, found.weights, strict=True)
     }
     level = Estimate(value=number(found.level), low=number(found.low), high=number(found.high))
     return Surface(

@@ -1,6 +1,6 @@
 """Breaks over two axes: how often one is claimed where there is none, and found as what it is.
 
-`python -m harness.stats.bed.surfaces [REPLICATES]` prints the tables in docs/statistics.md (100
+`python -m harness.stats.bed.surfaces [REPLICATES]` prints the tables in docs/bench-stats.md (100
 replicates unless said). Cells are a 7 x 7 grid, or 40 of the 256 of a 16 x 16 one; the axes span
 four and six octaves, errors of the log quantile are as given. `a` and `b` begin at 1.
 """
