@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from harness.findings.breaks import borders, find_breaks
+from harness.findings.cells import summarise_cells
 from harness.findings.rules import sessions
 from harness.plan.rounds import n_budget
 from harness.scenario.read import validate_scenario
@@ -60,6 +62,24 @@ def test_a_jump_is_placed_between_neighbours_and_confirmed(refined: Played) -> N
     assert found.confirmed is not None
     assert found.confirmed.low is not None
     assert found.confirmed.low > 0.1
+
+
+def test_a_jump_that_fresh_rows_do_not_show_is_not_claimed(refined: Played) -> None:
+    """The cell above it as fast as the one below, on the fresh start alone."""
+    (found,) = refined.breakpoints
+    _, above = borders(refined.cells, found)
+    rows = refined.evidence.rows.copy()
+    fresh = rows["segment"].isin(refined.evidence.segments_for(above.id, "confirm"))
+    ttft_ns = rows.loc[fresh, "first_token_ns"] - rows.loc[fresh, "intended_ns"]
+    rows.loc[fresh, "first_token_ns"] = rows.loc[fresh, "intended_ns"] + ttft_ns * 10 // 14
+    evidence = replace(refined.evidence, rows=rows)
+    (told,) = find_breaks(evidence, summarise_cells(evidence, []))
+    assert told.kind == "none"
+    assert told.confirmed is not None
+    assert "was found and does not show on a fresh start: " in told.caveats[0]
+    assert (
+        f"between {borders(refined.cells, found)[0].id} and {above.id}, 800 req" in told.caveats[0]
+    )
 
 
 def test_it_takes_a_third_of_what_a_uniform_grid_as_fine_takes(refined: Played) -> None:
