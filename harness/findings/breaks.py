@@ -15,6 +15,7 @@ from harness.findings.enough import is_positive, metric_segments
 from harness.findings.evidence import Evidence
 from harness.findings.finding import USABLE, Breakpoint, Cell, Factor, RankedComponent
 from harness.findings.fresh import confirm_jump
+from harness.findings.quantity import change_interval
 from harness.metrics.components import COMPONENT_NAMES, component_matrix
 from harness.scenario.acceleration import FACTOR
 from harness.stats import breakpoints as stats_breakpoints
@@ -78,7 +79,7 @@ def _held_up(evidence: Evidence, curve: Curve, found: Breakpoint, confidence: fl
         return found.model_copy(update={"confirmed": fresh})
     text = (
         f"A {found.kind} at {found.axis} {found.location:g} was found and does not show on a fresh "
-        f"start: {fresh.effect:+.0%} ({fresh.low:+.0%} to {fresh.high:+.0%}) between "
+        f"start: {change_interval(fresh.effect or 0.0, fresh.low, fresh.high)} between "
         f"{near[0].id} and {near[1].id}, {fresh.n} requests."
     )
     none = _nothing(evidence, found.axis, curve, text)

@@ -68,11 +68,9 @@ def _summarise(planned: PlannedCell, evidence: Evidence, doubts: Sequence[Doubt]
         if not segments:
             continue
         metrics[metric] = _estimates(segments, analysis.confidence)
-    main = metric_segments(rows, analysis.metric)
     stop = judge_enough(evidence, planned)
-    interval = cell_intervals(main, [analysis.q], analysis.confidence)[0] if main else None
+    interval = _interval(rows, evidence) if stop is None else stop.interval
     if stop is not None:
-        interval = stop.interval
         caveats += [caveat.text for caveat in stop.caveats] + _missing(evidence, stop)
         metrics[analysis.metric] |= {
             name: _estimate(stop.interval) for name, q in QUANTILES if q == analysis.q
@@ -101,6 +99,13 @@ def _summarise(planned: PlannedCell, evidence: Evidence, doubts: Sequence[Doubt]
         features=sorted({feature for features in rows["features"] for feature in features}),
         caveats=list(dict.fromkeys(caveats)),
     )
+
+
+def _interval(rows: pd.DataFrame, evidence: Evidence) -> QuantileInterval | None:
+    """Of what is asked; None where it is undefined."""
+    analysis = evidence.scenario.analysis
+    main = metric_segments(rows, analysis.metric)
+    return cell_intervals(main, [analysis.q], analysis.confidence)[0] if main else None
 
 
 def _estimates(segments: Sequence[np.ndarray], confidence: float) -> dict[Quantile, Estimate]:

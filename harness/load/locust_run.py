@@ -6,7 +6,7 @@ import signal
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol
 
 import gevent
 from gevent import get_hub
@@ -17,6 +17,7 @@ from harness.load.resumed import resumed_session
 from harness.load.runner import PARENT_VARIABLE
 from harness.load.session import Session, prepare, reopen, set_target
 from harness.load.virtual_user import VirtualUser
+from harness.plan.rounds import ONE_ROUND
 from harness.records.about import read_about
 from harness.records.lock import RunLock
 from harness.records.request import RequestRecord
@@ -24,7 +25,6 @@ from harness.records.run import RunFolder
 from harness.scenario.baseline import require_baseline
 
 PARENT_PERIOD_S = 0.5
-ONE_ROUND: Final = "[stop] and [refine] go in rounds: Locust sends the first, tailbreak run all"
 
 
 class RequestFailed(Exception):  # noqa: N818  shown in Locust's failure table

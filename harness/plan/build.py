@@ -33,8 +33,8 @@ def build_plan(scenario: Scenario) -> Plan:
     at_least = min(LEAST_SEGMENTS, load.segments_per_cell)
     n_segments = min(n, max(at_least, -(-load.segments_per_cell // part)))
     segments = [
-        build_segment(cells[number], repeat, deal(n, n_segments)[repeat], scenario)
-        for repeat in range(n_segments)
+        build_segment(cells[number], repeat, n_measured, scenario)
+        for repeat, n_measured in enumerate(deal(n, n_segments))
         for number in round_order(len(cells), repeat, scenario.seed)
     ]
     return Plan(scenario=scenario.name, seed=scenario.seed, cells=cells, segments=tuple(segments))

@@ -4,6 +4,7 @@ Pure: the same plan and wishes give the same longer plan. Segments that are plan
 are, so that a run which was killed between two rounds goes on with either of them.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
@@ -13,6 +14,7 @@ from harness.plan.grid import build_cell
 from harness.plan.plan import Cell, Factor, Plan
 from harness.scenario.schema import Scenario
 
+ONE_ROUND: Final = "[stop] and [refine] go in rounds: Locust sends the first, tailbreak run all"
 Why = Literal["precision", "refine", "power", "confirm"]
 LEAST_SEGMENT: Final = 50
 """Measured requests: shorter segments are mostly warm-up."""
@@ -68,7 +70,4 @@ def _deal(n: int, scenario: Scenario) -> list[int]:
 
 def n_budget(scenario: Scenario) -> int:
     """Measured requests of all rounds together: what the grid would take without rounds."""
-    n_cells = 1
-    for values in scenario.axes.given().values():
-        n_cells *= len(values)
-    return n_cells * scenario.load.requests_per_cell
+    return math.prod(map(len, scenario.axes.given().values())) * scenario.load.requests_per_cell

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 import pandas as pd
@@ -67,10 +68,10 @@ def _rounds(evidence: Evidence) -> list[Round]:
     if not evidence.rounds:
         return []
     later = min(each["first_repeat"] for each in evidence.rounds)
-    first = [segment for segment in evidence.plan.segments if segment.repeat < later]
-    cells = list(dict.fromkeys(segment.cell for segment in first))
-    n = sum(len(segment.requests) - segment.n_warmup for segment in first)
-    found = [Round(number=1, why=["grid"], cells=sorted(cells), n_requests=n)]
+    segments = tuple(segment for segment in evidence.plan.segments if segment.repeat < later)
+    cells = sorted({segment.cell for segment in segments})
+    n = replace(evidence.plan, segments=segments).n_measured
+    found = [Round(number=1, why=["grid"], cells=cells, n_requests=n)]
     for number, each in enumerate(evidence.rounds, 2):
         wishes = each["wishes"]
         found.append(

@@ -84,17 +84,23 @@ def _log_ticks(axes: Any, low: float, high: float) -> None:
     axes.set_yticks(ticks, [quantity.number(tick) for tick in ticks])
 
 
+def set_range(axes: Any, name: str, first: float, last: float, *, margin: float) -> None:
+    """Set scale and range of the axis of this name, a share of its length free on both sides."""
+    set_scale, set_limits = (getattr(axes, f"set_{name}{what}") for what in ("scale", "lim"))
+    if first > 0 and last / first >= LOG_X_FROM:
+        set_scale("log")
+        pad = (last / first) ** margin
+        set_limits(first / pad, last * pad)
+    else:
+        pad = (last - first) * margin or 0.5
+        set_limits(first - pad, last + pad)
+
+
 def set_x(axes: Any, places: dict[Any, float], width_px: float, size: Size) -> None:
     """Set scale, range and ticks of x; labels that would touch are left out."""
     xs = list(places.values())
     first, last = min(xs), max(xs)
-    if first > 0 and last / first >= LOG_X_FROM:
-        axes.set_xscale("log")
-        pad = (last / first) ** 0.035
-        axes.set_xlim(first / pad, last * pad)
-    else:
-        pad = (last - first) * 0.035 or 0.5
-        axes.set_xlim(first - pad, last + pad)
+    set_range(axes, "x", first, last, margin=0.035)
     axes.minorticks_off()
     labels = []
     taken_to = -math.inf

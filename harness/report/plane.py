@@ -78,15 +78,23 @@ def build_plane(report: Report, quantile: Quantile) -> Plane | None:
         return None
     across, down = axes[:2]
     found = panel_cells(report, across, down)
-    panels = [_panel(report, ladder, dict(here), cells) for here, cells in found.items()]
+    panels = [
+        _panel(report, ladder, (across, down), dict(here), cells) for here, cells in found.items()
+    ]
     is_even = all(_is_full(panel) for panel in panels)
     if is_even and not any(panel.cuts for panel in panels):
         return None
     return Plane(across, down, tuple(panels))
 
 
-def _panel(report: Report, ladder: Ladder, here: Mapping[str, Factor], cells: list[Cell]) -> Panel:
-    across, down = grid.numeric_axes(report)[:2]
+def _panel(
+    report: Report,
+    ladder: Ladder,
+    axes: tuple[str, str],
+    here: Mapping[str, Factor],
+    cells: list[Cell],
+) -> Panel:
+    across, down = axes
     dots = tuple(
         Dot(cell, float(cell.factors[across]), float(cell.factors[down]), ladder.step_of(cell))
         for cell in cells

@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from harness.report import words
-from harness.report.curve_axes import LOG_X_FROM, Size, set_x
+from harness.report.curve_axes import Size, set_range, set_x
 from harness.report.palette import stand_in
 from harness.report.plane import Cut, Dot, Panel, Plane
 from harness.report.quantity import factor_value
@@ -62,14 +62,7 @@ def describe(plane: Plane, panel: Panel) -> str:
 
 
 def _set_y(axes: Any, values: Sequence[float], height_px: float, size: Size) -> None:
-    low, high = values[0], values[-1]
-    if low > 0 and high / low >= LOG_X_FROM:
-        axes.set_yscale("log")
-        pad = (high / low) ** 0.06
-        axes.set_ylim(low / pad, high * pad)
-    else:
-        pad = (high - low) * 0.06 or 0.5
-        axes.set_ylim(low - pad, high + pad)
+    set_range(axes, "y", values[0], values[-1], margin=0.06)
     axes.minorticks_off()
     shown, taken_to = [], -1e9
     for value in values:

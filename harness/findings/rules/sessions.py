@@ -3,6 +3,7 @@
 from harness.findings.evidence import Evidence
 from harness.findings.rules.rule import Doubt
 from harness.metrics.throughput import STRETCH
+from harness.plan.rounds import ONE_ROUND
 
 
 def check(evidence: Evidence) -> list[Doubt]:
@@ -29,8 +30,7 @@ def check(evidence: Evidence) -> list[Doubt]:
 def _one_round(evidence: Evidence) -> list[Doubt]:
     """Locust makes its report in the load's own process and sends the first round only."""
     is_first = evidence.scenario.has_rounds and evidence.run.get("command", "").startswith("locust")
-    text = "[stop] and [refine] go in rounds: Locust sends the first, tailbreak run all"
-    return [Doubt(text=text)] if is_first else []
+    return [Doubt(text=ONE_ROUND)] if is_first else []
 
 
 def _environments(evidence: Evidence) -> list[Doubt]:
